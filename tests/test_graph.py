@@ -155,7 +155,7 @@ def test_inputs_of_many_kinds() -> None:
 def test_a_csr_with_unsorted_rows_is_sorted() -> None:
     graph = Graph(torch.tensor([0, 3, 3, 4]), torch.tensor([2, 0, 1, 1]))
     assert graph.indices.tolist() == [0, 1, 2, 1]
-    with pytest.raises(GraphError, match="must ascend where edges have values"):
+    with pytest.raises(GraphError, match="must ascend if edges have values"):
         Graph(torch.tensor([0, 2, 2]), torch.tensor([1, 0]), edge_weight=torch.ones(2))
 
 

@@ -52,7 +52,7 @@ def test_numbers_become_plain_ones() -> None:
         ({"epochs": True}, "epochs must be a whole number, got True"),
         ({"epochs": None}, "epochs must be a whole number, got None"),
         ({"parts_per_step": 0}, "parts_per_step must be at least 1"),
-        ({"update": "epoch", "parts_per_step": 2}, "update 'epoch' takes all parts in one step: leave parts_per_step"),
+        ({"update": "epoch", "parts_per_step": 2}, "update 'epoch' uses all parts in one step: leave parts_per_step"),
         ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
         ({"patience": 0}, "patience must be at least 1"),
         ({"lr": 0.0}, "lr must be above 0"),

@@ -70,7 +70,7 @@ class Adjacency:
 
     @property
     def num_edges(self) -> int:
-        """The number of edges, including repeated ones."""
+        """The number of edges, including repeated edges."""
         return len(self.indices)
 
     @property
@@ -134,7 +134,7 @@ class Adjacency:
         return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
-        """The rows of ``x`` ``(sources, …)`` of the targets; 0 for a target that is not a source.
+        """The targets' rows of ``x`` ``(sources, …)``; 0 for a target that is not a source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
@@ -183,7 +183,7 @@ class Adjacency:
 
     def mass(self, hop: Hop) -> Tensor:
         """float32 ``(targets,)``, the divisor of ``hop``: the sum of a target's weights, including the self-loop that
-        it adds.
+        ``hop`` adds.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mass("gcn")
         tensor([2., 1.])
@@ -212,7 +212,7 @@ class Adjacency:
         return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
 
     def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
-        """The same with one more edge at the end of the rows of some ``targets``, which are distinct.
+        """This adjacency with one more edge at the end of the row of each of ``targets``, which are distinct.
 
         >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
         >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight
@@ -313,7 +313,7 @@ class Adjacency:
 
     @cached_property
     def mean_scale_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if that is 0."""
+        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if the degree is 0."""
         return inverse(self.own_degree_with_loops)
 
     @cached_property
@@ -346,7 +346,7 @@ class Adjacency:
 
     @property
     def own_degree_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the weighted in-degree of the targets alone; a missing self-loop counts with weight
+        """float32 ``(targets,)``, the weighted in-degree of only the targets; a missing self-loop counts with weight
         1."""
         return self.row_weight + self.loop
 
@@ -429,7 +429,7 @@ class KnownHop(Adjacency):
 
 
 def inverse(total: Tensor) -> Tensor:
-    """1/d, and 0 where d is not positive.
+    """1/d, and 0 if d is not positive.
 
     >>> inverse(torch.tensor([4.0, 0.0]))
     tensor([0.2500, 0.0000])
@@ -438,7 +438,7 @@ def inverse(total: Tensor) -> Tensor:
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """d^(-1/2), and 0 where d is not positive.
+    """d^(-1/2), and 0 if d is not positive.
 
     >>> inverse_root(torch.tensor([4.0, 0.0]))
     tensor([0.5000, 0.0000])

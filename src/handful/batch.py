@@ -23,8 +23,8 @@ class Sample:
     Args:
         nodes: int64 ``(n,)``, the graph's ids of the input nodes.
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the sources of the next layer. They are also its own first sources, except for LADIES
-            (``Adjacency.own_rows``).
+            targets of a layer are the sources of the next layer. The targets are also the first sources of the layer,
+            except for LADIES (``Adjacency.own_rows``).
         targets: int64 ``(t,)``, the rows of the output in the loss; empty if there is no training node.
         target_weight: float ``(t,)``, the weights of the targets in the loss, a weighted sum; ``None`` for a plain
             mean.
@@ -80,8 +80,8 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """This sample or batch on another device. Layers with rows of one common CSR are sent once, and share that CSR
-        on the device too."""
+        """This sample or batch on another device. Layers that share one CSR are sent once, and also share it on the
+        device."""
         if self.nodes.device == torch.device(device):
             return self
         return self.map(sender(torch.device(device)))
@@ -152,7 +152,7 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
 
 
 def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
-    """The features of the edges of the first layer, which are looked up by their ends.
+    """The features of the edges of the first layer; an edge is looked up by its ends.
 
     The k-th copy of a repeated edge in a batch is the k-th copy in the graph: both keep the order of the graph.
 

@@ -84,7 +84,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
             ``num_classes``, ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see
             ``split_fields``).
         fold: the column to use, if masks are matrices.
-        fields: as for ``Graph``; they replace those of ``store``.
+        fields: as for ``Graph``; they replace the fields of ``store``.
 
     >>> from_mapping({"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}, name="pair")
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
@@ -143,7 +143,7 @@ def from_pyg(
     **fields: Any,
 ) -> Graph:
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
-    split. Without an ``edge_attr``, ``edge_type`` becomes one of width 1.
+    split. If there is no ``edge_attr``, ``edge_type`` becomes an ``edge_attr`` of width 1.
 
     A ``Graph`` holds nothing else: any other attribute must be named in ``drop``. Lost: the order of the edges.
 
@@ -152,7 +152,7 @@ def from_pyg(
         fold: the column to use, if masks are matrices.
         split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
         drop: attributes of ``data`` to leave out.
-        fields: as for ``Graph``; they replace those of ``data``.
+        fields: as for ``Graph``; they replace the fields of ``data``.
 
     Raises:
         GraphError: there is an attribute that would be lost, such as ``pos``.
@@ -162,7 +162,7 @@ def from_pyg(
     Graph(graph: directed, 3 nodes, 2 edges, 3 features, 2 classes)
     """
     if not hasattr(data, "edge_stores"):
-        raise GraphError(f"from_pyg takes one Data, got {type(data).__name__}: of a dataset give one graph, dataset[0]")
+        raise GraphError(f"from_pyg takes one Data, got {type(data).__name__}: give one graph of a dataset, dataset[0]")
     if hasattr(data, "node_types"):
         raise GraphError("a graph with several node types cannot be used: give a homogeneous Data (to_homogeneous())")
     drop = (drop,) if isinstance(drop, str) else drop
@@ -174,7 +174,7 @@ def from_pyg(
     if lost := unused(store):
         raise GraphError(f"a graph cannot hold {', '.join(lost)} of this Data: use from_pyg(data, drop={lost})")
     if "edge_index" not in store and "edge_attr" in store:
-        raise GraphError("the order of edge_attr is that of edge_index, and this Data has none")
+        raise GraphError("edge_attr follows the order of edge_index, and this Data has no edge_index")
     if "edge_index" not in store:
         store["edge_index"], store["edge_weight"] = _edges_of_adj_t(store.get("adj_t"))
     if split_idx is not None:
@@ -211,8 +211,8 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class; with a warning also ``ids`` that are texts, since PyG's loaders
-    select only tensors. ``graph.ids[batch.n_id]`` has them.
+    Lost: name, class names, metric and positive class. ``ids`` that are texts are also lost, with a warning, since
+    PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the texts.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -235,8 +235,8 @@ def to_pyg(graph: Graph) -> Data:
 def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: Any) -> Graph:
     """A graph from a square sparse matrix whose entry ``[u, v]`` is the edge from ``u`` to ``v``.
 
-    Every stored entry is an edge: repeated ones stay repeated, and a stored zero is an edge of weight 0. The values
-    become ``edge_weight`` unless all are 1 (or true). Nothing is lost.
+    Every stored entry is an edge: repeated entries are repeated edges, and a stored zero is an edge of weight 0. The
+    values become ``edge_weight`` unless all are 1 (or true). Nothing is lost.
 
     Args:
         matrix: real numbers or booleans ``(N, N)``.

@@ -71,7 +71,7 @@ def require_kind(name: str, value: object, kind: Any, words: str) -> None:
 
 MANY = 20
 """The maximum number of names that a message lists."""
-GONE = dict.fromkeys(("hubs", "rns-hubs"), "take first_hop=exact and mean_field=1 in place of hubs in every part")
+GONE = dict.fromkeys(("hubs", "rns-hubs"), "use first_hop=exact and mean_field=1 instead")
 """Options and methods of older versions, each with its replacement."""
 
 

@@ -144,7 +144,7 @@ class _NodeEstimator:
             judged &= ~self.seen_
         if not judged.any():
             bound = f"cross_val_score({type(self).__name__}(graph=graph), nodes, y)"
-            raise HandfulError(f"graph '{graph.name}' has no labels but those of fit: add test nodes, or use {bound}")
+            raise HandfulError(f"graph '{graph.name}' has only the labels of fit: add test nodes, or use {bound}")
         measure = accuracy_score if is_classifier(self) else r2_score
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
         found = self._mean(graph, nodes).predicted
@@ -204,9 +204,10 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     or an array ``(N, features)``, whose rows are then nodes without edges. The schema of the first graph also encodes
     the tables of later graphs.
 
-    With the parameter ``graph``, ``X`` are ids of its nodes, or their numbers if it has no ids, and ``y`` are their
-    labels. So scikit-learn can split the nodes: ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``, or
-    ``GridSearchCV``. Then the other nodes have no labels, and the graph keeps all edges.
+    With the parameter ``graph``, ``X`` has ids of nodes of this graph (node numbers, if the graph has no ids), and
+    ``y`` has the labels of these nodes. So scikit-learn can split the nodes, as in ``GridSearchCV`` or
+    ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes have no labels, and the graph keeps all
+    edges.
 
     Args:
         graph: the graph of the nodes, as ``X`` above.
@@ -214,7 +215,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         sampler: the source of batches.
         epochs, lr, weight_decay, settings: how to train; ``settings`` are fields of ``handful.Settings`` by name.
         validation: the share of the labelled nodes for validation, if ``X`` has no split.
-        seeds: one model for each; their probabilities are averaged.
+        seeds: the seeds; each seed trains one model, and the probabilities of the models are averaged.
         device: the device for training.
 
     >>> import handful as hf
@@ -225,7 +226,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their labels, instead of those of ``X``.
+        """Train on the labelled nodes of ``X``; the labels ``y`` ``(N,)``, if given, replace the labels of ``X``.
 
         ``None`` and NaN are unknown labels.
         """
@@ -263,7 +264,7 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; ``y`` ``(N,)`` has their numbers, instead of those of ``X``.
+        """Train on the labelled nodes of ``X``; the numbers ``y`` ``(N,)``, if given, replace the labels of ``X``.
 
         With a graph, ``y`` may have the shape ``(N, numbers)``. NaN is an unknown number.
         """

@@ -48,18 +48,18 @@ VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_
 class Experiment:
     """Model, graph, sampler and settings of a training.
 
-    It is complete: options that you leave out have the defaults of the model, the sampler and ``Settings``. So two
+    An experiment is complete: omitted options have the defaults of the model, the sampler and ``Settings``. So two
     experiments are equal if and only if they are the same run. ``config.json`` of a run folder is its experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``. Omit it if you pass one to ``run``.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``. Not needed if ``run`` gets a graph.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; or pass them by name, as ``hidden=64``.
         sampler: the source of batches; a name selects the sampler's defaults.
         settings: how to train; or pass its fields by name, as ``epochs=10``.
-        seeds: one run for each. A seed determines the initial weights, the batches, the dropout and, for some data
-            sets, the split.
+        seeds: the seeds; each seed is one run. A seed determines the initial weights, the batches, the dropout and, for
+            some data sets, the split.
         device: the device for training; several names, separated by commas, share the model's layers.
 
     Raises:
@@ -258,7 +258,7 @@ class Experiment:
             resume: continue the runs in ``out``. An experiment that differs in any field raises an error.
             callbacks: see ``Callback``.
             graph: a graph in memory with a split, instead of the graph of the experiment.
-            memory: a budget, as for ``handful.fit``. It does not change the result, so it is not part of the
+            memory: a budget, as for ``handful.fit``. A budget does not change the result, so it is not part of the
                 experiment, and you can resume a run with another budget.
             graph_on: as for ``handful.fit``.
 

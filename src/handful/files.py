@@ -182,7 +182,7 @@ def text_fingerprint(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """``value`` for JSON: NaN and infinity as null, numbers of numpy and torch as plain ones, tuples as lists.
+    """``value`` for JSON: NaN and infinity as null, numbers of numpy and torch as plain numbers, tuples as lists.
 
     >>> plain({1: (2.5, math.inf)})
     {'1': [2.5, None]}

@@ -53,7 +53,7 @@ class Axis:
         label: the measured quantity, with its unit.
         log: whether the scale is logarithmic.
         of: the categories of an axis without numbers.
-        ticks: the values with tick marks; empty for automatic ones.
+        ticks: the values with tick marks; empty for automatic ticks.
         zero: whether the scale begins at 0.
         whole: whether only whole numbers make sense, as for epochs.
     """
@@ -76,7 +76,7 @@ class Series:
         y: numbers; ``None`` for a missing number.
         low, high: the ends of the error bars or of the band; empty for none, ``None`` for an unknown end.
         color: the index of its colour in the palette of the report; see ``handful.vocabulary.hues``.
-        paper: whether the numbers are those that the paper prints.
+        paper: whether the numbers come from the paper.
         mark: the mark of the series, if it differs from the mark of the view.
         best: the index of the point to mark as the best.
     """

@@ -57,17 +57,17 @@ class Graph:
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
-        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for topology alone.
-        y: the labels, or ``None`` for topology alone. Classes are int64 ``(N,)``, -1 where unknown. Numbers to predict
-            are float32 ``(N,)``, or ``(N, K)`` for several, NaN where unknown. Several labels per node are float32
+        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
+        y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Numbers to
+            predict are float32 ``(N,)``, or ``(N, K)`` for several, NaN if unknown. Several labels per node are float32
             ``(N, K)`` of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
         num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
-        metric: the metric that is reported and chooses the best epoch; empty for the first of ``METRICS_OF`` for the
-            kind.
+        metric: the metric of reports and of the choice of the best epoch; empty for the default of the kind of labels,
+            the first in ``METRICS_OF``.
         class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
         kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.
@@ -79,7 +79,7 @@ class Graph:
             rarer one when ``None``.
 
     Raises:
-        GraphError: an argument is wrong; the message says which and why.
+        GraphError: an argument is wrong; the message names the argument and the reason.
 
     >>> Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 0]), x=torch.eye(3), y=torch.tensor([0, 1, 1]))
     Graph(graph: undirected, 3 nodes, 2 edges, 3 features, 2 classes)
@@ -116,7 +116,7 @@ class Graph:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of ``open_graph``, with the same topology and features; ``None`` for all other graphs."""
+        """The folder that ``open_graph`` opened, with the same topology and features; ``None`` for all other graphs."""
         return self.__dict__.get("opened")
 
     # -- size ---------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class Graph:
 
     @property
     def num_features(self) -> int:
-        """F, or 0 for topology alone.
+        """F, or 0 for a graph without features.
 
         >>> Graph.from_edge_index([[0], [1]], x=torch.zeros(2, 7)).num_features
         7
@@ -248,7 +248,7 @@ class Graph:
 
     @cached_property
     def checksum(self) -> str:
-        """A fingerprint of the topology, for caches that belong to it.
+        """A fingerprint of the topology, for caches that depend on the topology.
 
         >>> Graph.from_edge_index([[0, 1], [1, 0]]).checksum == Graph.from_edge_index([[1, 0], [0, 1]]).checksum
         True
@@ -416,8 +416,8 @@ class Graph:
     def _sent(self) -> tuple[Any, ...]:
         """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
 
-        torch would move the graph's own storages there, and free memory that kernels still read. So copies replace
-        them. The old memory lives until its last view is gone.
+        torch would move the graph's own storages there, and free memory that kernels still read. So the graph gets
+        copies in shared memory. The old memory is freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -515,7 +515,7 @@ class Graph:
         """This graph, if it has features, labels and the three masks.
 
         Raises:
-            GraphError: one of them is missing; the message names it.
+            GraphError: features, labels or a mask are missing; the message names them.
 
         >>> Graph.from_edge_index([[0], [1]], name="mine").require_training()
         Traceback (most recent call last):
@@ -664,7 +664,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
         return indptr, indices
     # Kernels and caches rely on sorted rows.
     if graph.edge_weight is not None or graph.edge_attr is not None:
-        raise GraphError("the sources of a row must ascend where edges have values: take Graph.from_edge_index")
+        raise GraphError("the sources of a row must ascend if edges have values: use Graph.from_edge_index")
     ascending = csr.transpose(*csr.transpose(host, sources, n)[:2], n)[1]
     return indptr, torch.from_numpy(ascending).to(indices.device)
 
@@ -697,7 +697,7 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
-    """Whole numbers as int64; an error if int64 cannot hold one exactly (floats: if float64 cannot)."""
+    """Whole numbers as int64; an error if a number is not exact in int64 (or, for floats, in float64)."""
     wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)

@@ -1,9 +1,9 @@
 """A plan: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
 
 The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and share of
-training nodes, and scales the costs up with nodes and edges. Two costs do not scale evenly, since small data fit into
-caches. They are timed at or near the true size: a training step, on a batch of zeros; and the pass over the edges,
-which looks up the part of a random node for every edge.
+training nodes, and scales the costs up with nodes and edges. Two costs are timed at or near the true size, since small
+data fit into caches: a training step, on a batch of zeros; and the pass over the edges, which looks up the part of a
+random node for every edge.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 SMALLER = 0.25
 """The relative size of a second graph, which shows how the time to make batches grows."""
 MOST_CODES = 1 << 27
-"""The longest array of parts that the pass over the edges is timed with; a longer one misses the cache as often."""
+"""The maximum length of the array of parts for timing the pass over the edges; a longer one is not slower per edge."""
 MOST_UNITS = 1_000_000
 """The maximum number of nodes, rows and edges of the batch for timing a step."""
 TIMED_EDGES = 1 << 22
@@ -69,18 +69,18 @@ class Part:
 
     def budget(self, shape: Shape, base: int) -> int:
         """The smallest ``--memory`` for an out-of-core epoch."""
-        held = base + max(self.step_bytes, shape.nodes + self.cut_bytes)  # the deal is forgotten before the first step
+        held = base + max(self.step_bytes, shape.nodes + self.cut_bytes)  # the partition is freed before the first step
         return held * SLACK // (SLACK - 1)
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
-        """Bytes of scratch files: data that wait for their step and do not fit into ``memory``."""
+        """Bytes of scratch files: data of later steps that do not fit into ``memory``."""
         waits = shape.edges // self.m * (shape.index_bytes + 4 * shape.weighted) + 8 * shape.nodes
         waits = max(waits, int(self.needed * (shape.feature_bytes + 8 * shape.nodes)))
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
 
     def read(self, shape: Shape) -> int:
-        """Bytes of a saved graph that an epoch reads: all edges, and the needed features with their close neighbours on
-        disk."""
+        """Bytes of a saved graph that an epoch reads: all edges, the needed features, and small gaps between these
+        features on disk."""
         row = max(1, shape.row_bytes)
         touched = 1 - math.exp(-self.needed * NEAR / row)
         return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
@@ -117,8 +117,8 @@ class Plan:
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
-        """Memory of the process with the graph loaded; the arrays of a saved graph are mapped, and count as soon as
-        they are read."""
+        """Memory of the process with the graph loaded. It includes the arrays of a saved graph, which are mapped and
+        become resident when they are read."""
         shape = self.shape
         inside = shape.edges * shape.index_bytes // part.m if part.m > 1 else 0  # the edges inside a part
         training = shape.nodes + inside + max(part.step_bytes, part.cut_bytes)
@@ -144,7 +144,7 @@ class Plan:
 
     @property
     def sent_sharded(self) -> int:
-        """Bytes that all ranks send in an epoch when each has a share of the graph: survivors and needed rows, once."""
+        """Bytes that all ranks send in an epoch if each has a share of the graph: every kept edge and needed row."""
         shape, share = self.shape, (self.processes - 1) / self.processes
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
         rows = self.chosen.needed * shape.nodes * (shape.row_bytes + 8)
@@ -187,7 +187,7 @@ def plan(
     """The costs of training ``experiment`` on this machine.
 
     Args:
-        experiment: with the sampler ``rns`` or ``full``. Its graph is loaded only if its size is unknown.
+        experiment: an experiment with the sampler ``rns`` or ``full``. Its graph is loaded only if its size is unknown.
         memory: a budget of anonymous memory, as for ``fit``.
         processes: the number of processes that share the work.
         timed: whether to measure times, which takes a few seconds.
@@ -226,7 +226,7 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
     """``experiment`` with the smallest m of ``PARTS`` that fits into a budget, by its plan.
 
     Raises:
-        HandfulError: none does, or the sampler is not ``rns``.
+        HandfulError: no m fits, or the sampler is not ``rns``.
     """
     sampler = dealing(experiment.sampler)
     result = plan(experiment, memory, timed=False)
@@ -237,7 +237,7 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A synthetic graph like ``shape``, at most as large as the calibration needs, times ``share``."""
+    """A synthetic graph like ``shape``, of at most the size of the calibration's graph, times ``share``."""
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
     most = int(share * min(most, shape.nodes))
@@ -282,9 +282,9 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     """The plan ``untimed`` with the seconds of an epoch and of an evaluation.
 
-    An epoch has three costs: the pass over the edges, the making of batches, scaled up from the small graph, and the
-    steps. One step is timed on a batch of the true size, or as near to it as ``MOST_UNITS`` allows: a small batch would
-    stay in the cache.
+    An epoch has three costs: the pass over the edges; the making of batches, scaled up from the small graph; and the
+    steps. One step is timed on a batch of the true size, or of the size ``MOST_UNITS`` if that is smaller: a small
+    batch would stay in the cache.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 

@@ -1,4 +1,4 @@
-"""Predictions of the models of a run, by the user's own ids, and files of them."""
+"""Predictions of the models of a run, by the user's own ids, and files with predictions."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class Prediction:
         decision: how probabilities become a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
         classes: the names of the classes, or of the labels of a multi-label task; for a regression, the indices of
-            several numbers, and nothing for one number.
+            several numbers, or empty for one number.
         values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, numbers)`` for a
             regression.
-        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Others are float32, NaN if unknown:
+        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Other labels are float32, NaN if unknown:
             ``(n,)`` for one number, ``(n, classes)`` for several numbers or labels.
-        splits: text ``(n,)``: train, val, test, or nothing.
+        splits: text ``(n,)``: train, val, test, or empty.
         agree: float32 ``(n,)``, the share of the models that predict the same class as their mean; ``None`` for one
             model, or for tasks without classes.
         spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
-            several labels, its mean over the labels; ``None`` for one model.
+            several labels, the mean of the standard deviations; ``None`` for one model.
         embeddings: float32 ``(n, width)``, if requested.
         kept, kept_names: text ``(n, K)``, columns of the user's table that are returned with the predictions, and their
             names.
@@ -178,7 +178,7 @@ class Prediction:
         return np.asarray(np.array([*self.classes, ""])[self.labels])
 
     def table(self, title: str, most: int = 10) -> Table:
-        """A table of the first nodes, for people."""
+        """A table of the first ``most`` nodes."""
         some = self.take(np.arange(min(most, len(self))))
         shown: dict[str, Any] = {"Id": [_short(str(one)) for one in some.ids]}
         shown |= {name: [_short(one) for one in column] for name, column in some._kept()}
@@ -254,8 +254,8 @@ def predict(
         nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
         decision: how the outputs of the models become probabilities and a class.
         class_names: the names of the models' classes or labels; ``None`` for their numbers.
-        device: where to compute.
-        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; the result is not part of ``memory``.
+        device: the device for the computation.
+        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; ``memory`` does not include the result.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
@@ -326,7 +326,7 @@ def _short(text: str) -> str:
 
 
 def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
-    """Text ``(n,)``: train, val, test or nothing."""
+    """Text ``(n,)``: train, val, test or empty."""
     out = np.zeros(len(nodes), "U5")
     for name, split in zip(MASKS, SPLITS, strict=True):
         if (mask := getattr(graph, name)) is not None:
@@ -335,7 +335,7 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 
 
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown ones."""
+    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown labels."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
@@ -358,7 +358,7 @@ def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -
     """int64, the numbers of the selected nodes.
 
     Args:
-        graph: theirs.
+        graph: the graph of the nodes.
         which: ``all``, ``unlabelled``, ``train``, ``val`` or ``test``; the path of a text file with an id on every
             line; or ids.
 

@@ -10,7 +10,7 @@ def generator(seed: int, *keys: int) -> np.random.Generator:
 
     Args:
         seed: the seed of the run.
-        keys: the purpose of the stream, such as epoch and step. Any number of them; order matters.
+        keys: any number of keys for the purpose of the stream, such as epoch and step; their order matters.
 
     >>> generator(42, 0, 1).integers(100, size=3).tolist() == generator(42, 0, 1).integers(100, size=3).tolist()
     True
@@ -19,7 +19,7 @@ def generator(seed: int, *keys: int) -> np.random.Generator:
 
 
 def derive_seed(seed: int, *keys: int) -> int:
-    """A 63-bit seed for these keys, for torch and for kernels that hash their own counters.
+    """A 63-bit seed for these keys, for torch and for kernels that draw random numbers by hashing.
 
     >>> derive_seed(42, 0) != derive_seed(42, 1), 0 <= derive_seed(42) < 2**63
     (True, True)
@@ -29,5 +29,5 @@ def derive_seed(seed: int, *keys: int) -> int:
 
 
 def _sequence(seed: int, keys: tuple[int, ...]) -> np.random.SeedSequence:
-    # Spawn keys (1,) and (1, 0) give different streams. As plain entropy they would not: numpy pads it with zeros.
+    # Spawn keys (1,) and (1, 0) give different streams. As entropy they would give the same: numpy pads with zeros.
     return np.random.SeedSequence(seed, spawn_key=keys)

@@ -68,19 +68,19 @@ def owner(index: int, per_step: float, ranks: int) -> int:
     return int(math.fmod(index, per_step)) % ranks
 
 
-# -- coming together --------------------------------------------------------------------------------------------------
+# -- joining ----------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
 def join(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
-    """In this context, this process is one of the ranks of its launcher. A single process does not change.
+    """In this context, this process is one of the ranks of its launcher. Without a launcher, nothing changes.
 
     Ranks on one machine share its cores, unless the user has set a number of threads.
 
     Args:
         device: the device for training; ranks on GPUs communicate by NCCL, all others by gloo.
         threads: the number of threads that the user has set, if any.
-        wait: the seconds to wait for all others; ``$HANDFUL_WAIT``, or ``WAIT_SECONDS``, if ``None``.
+        wait: the seconds to wait for all other ranks; ``None`` for ``$HANDFUL_WAIT``, or else ``WAIT_SECONDS``.
 
     Raises:
         RankError: a rank does not start, or the launcher has not set its variables.
@@ -110,7 +110,7 @@ _MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
 
 
 def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
-    """Wait for every rank; the error names the missing ones."""
+    """Wait for every rank; the error names the missing ranks."""
     names = [f"here/{other}" for other in range(ranks)]
     store.set(names[me], "yes")
     try:
@@ -136,9 +136,9 @@ def own_device(device: str | torch.device) -> str | torch.device:
 
 @contextmanager
 def agreed() -> Iterator[None]:
-    """In this context, an error on one rank becomes an error on all ranks, so that no rank waits for a failed one.
+    """In this context, an error on one rank becomes an error on all ranks, so that no rank waits for a failed rank.
 
-    Every rank must enter it. A rank may wait for others only inside another ``agreed``.
+    Every rank must enter the context. Inside it, a rank may wait for other ranks only in a nested ``agreed``.
 
     Raises:
         ToldElsewhere: another rank has failed; the failed rank with the lowest number raises its own error.
@@ -164,11 +164,11 @@ def _talking() -> Iterator[None]:
     """In this context, a lost connection to a rank becomes a clear error."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a buffer is not writable, and nothing writes to it
+            warnings.simplefilter("ignore", UserWarning)  # torch warns of a read-only buffer, to which nothing writes
             yield
     except RuntimeError as error:  # also of torch.distributed
         raise RankError(
-            f"rank {rank()} has lost another rank ({first_line(error)}): see what that one said, then resume"
+            f"rank {rank()} has lost another rank ({first_line(error)}): read the error of that rank, then resume"
         ) from None
 
 
@@ -220,7 +220,7 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
         out: one tensor on the CPU for each rank, of any length, all of one type and one width.
 
     Returns:
-        One tensor from each rank, in its order.
+        One tensor from each rank, in the order of the ranks.
     """
     if size() == 1:
         return [out[0]]
@@ -257,7 +257,7 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
 
 
 def fill(rows: Tensor) -> Tensor:
-    """``rows`` with the rows of all ranks; each rank has computed only its own ``share``."""
+    """``rows``, completed in place with the rows of the other ranks; each rank has computed only its own ``share``."""
     for other in range(size()):
         lo, hi = share(len(rows), other)
         _send(rows[lo:hi], other)
@@ -284,7 +284,7 @@ def start(processes: int, command: Sequence[str]) -> None:
     """Run ``python COMMAND`` in ``processes`` processes on this machine, by torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed; the exit code is that of the first failed process, which has printed its error.
+        SystemExit: a process failed. The exit code is that of the first failed process, which has printed its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -39,7 +39,7 @@ REFIT = "refit"
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """An experiment that was run, opened again from its folder.
+    """A finished experiment, opened from its folder.
 
     Args:
         path: the folder.
@@ -95,7 +95,7 @@ class OpenedRun:
     def decision(self) -> Decision:
         """The decision rule for the average of the seeds.
 
-        It comes from the assessment of the training, if there is one; otherwise from the mean threshold of the seeds
+        The rule comes from the assessment of the training, if any; otherwise from the mean threshold of the seeds
         and the class weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
@@ -139,7 +139,7 @@ class OpenedRun:
     def load(
         self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn, **options: Any
     ) -> Graph:
-        """A graph to predict for: tables are encoded by the schema of the run.
+        """A graph for predictions; the schema of the run encodes its tables.
 
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
@@ -189,7 +189,7 @@ class OpenedRun:
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
-        """``graph``, if its features are those that the run was trained on.
+        """``graph``, if it has the features of the training.
 
         Raises:
             RunError: the features differ; the message names the columns.
@@ -215,8 +215,8 @@ class OpenedRun:
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
             nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
-            device: where to compute.
-            memory: the anonymous memory that this process may hold; see ``handful.infer``.
+            device: the device for the computation.
+            memory: the maximum anonymous memory of this process; see ``handful.infer``.
             threshold: the decision threshold of the positive class; ``None`` for the threshold of the training.
             embeddings: also compute the inputs of the last layer of the best seed's model.
             scratch, progress: see ``handful.infer``.
@@ -232,8 +232,8 @@ class OpenedRun:
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """``(N,)``: the predicted class name of every node, by the mean of the seeds' probabilities; for several labels
-        their names, for a regression the number.
+        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; for several
+        labels, the names of the predicted labels; for a regression, the number.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -258,7 +258,7 @@ def open_run(path: str | Path) -> OpenedRun:
     """Open the folder of an experiment, or of one run; or a repository ``USER/NAME`` of the Hugging Face Hub.
 
     Raises:
-        RunError: there is no run, none of its seeds has ended, or another version of handful made it.
+        RunError: there is no run, no seed of the run has ended, or another version of handful wrote the run.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -280,7 +280,7 @@ def open_run(path: str | Path) -> OpenedRun:
 
 
 def download_run(name: str) -> Path:
-    """The folder of a repository ``USER/NAME`` of the Hugging Face Hub, from its cache or its site.
+    """The folder of a repository ``USER/NAME`` of the Hugging Face Hub, from the local cache or by a download.
 
     Raises:
         RunError: there is no such repository, or ``huggingface_hub`` is not installed.
@@ -300,8 +300,8 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
 
     Args:
-        opened: the run; it then predicts with the new models, which are in its folder ``refit``.
-        resume: continue an interrupted training.
+        opened: the run; afterwards it predicts with the new models, which are in its folder ``refit``.
+        resume: whether to continue an interrupted training.
         how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 
     Returns:
@@ -321,7 +321,7 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
 
 
 def run_folders(folder: Path) -> Sequence[RunFolder]:
-    """The run folders of an experiment, in the order of its seeds; or the folder itself, if it is one."""
+    """The run folders of an experiment, in the order of its seeds; or ``folder`` itself, if it is a run folder."""
     own = RunFolder(folder)
     if own.metrics.exists() or own.result.exists():
         return [own]
@@ -332,7 +332,7 @@ def find_schema(path: str | Path) -> Schema:
     """The schema of a run or of a saved graph.
 
     Raises:
-        RunError: it has none.
+        RunError: ``path`` has no schema.
     """
     path = Path(path)
     result = open_graph(path).schema if is_saved(path) else open_run(path).encoding.get("schema")

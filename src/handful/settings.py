@@ -24,7 +24,8 @@ MOST_HASHED = 4096
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
-"""The device of the graph during training. It changes no result, so it is not a setting; see ``handful.fit``."""
+"""The device of the graph during training. The device does not change the result, so it is not a setting; see
+``handful.fit``."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """``value`` in the plain type of its option; or an error that says which values the option accepts.
+    """``value`` in the plain type of its option; or an error with the values that the option accepts.
 
     Args:
         name: the name of the option, for the message.
@@ -144,36 +145,36 @@ class Settings:
         momentum: momentum of ``sgdm``.
         scheduler: schedule of the learning rate over epochs: ``constant``, or ``cosine`` or ``linear`` down to 0.
         clip: maximum norm of a step's gradient, such as 1.0; ``None`` for no limit.
-        class_weight: ``balanced`` weights the loss of a node by n / (classes · n_c), as scikit-learn does, where n_c of
+        class_weight: ``balanced`` weights the loss of a node by n / (classes · n_c), as scikit-learn does, if n_c of
             the n training nodes have its class; ``none`` gives all nodes the same weight.
         task: ``classification``, ``regression`` or ``multilabel``; ``None`` for the task of the graph.
         metric: the metric that chooses the best epoch: ``accuracy``, ``balanced_accuracy``, ``f1``, ``macro_f1``,
             ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``; ``None`` for the metric of the graph.
-        positive: for two classes, the positive one, by name or number; ``None`` for the positive class of the graph, by
-            default the rarer class.
+        positive: for two classes, the name or number of the positive class; ``None`` for the positive class of the
+            graph, by default the rarer class.
         threshold: the decision threshold for the positive class: ``half`` for 0.5, or ``f1`` for the threshold with the
             best F1 on the validation nodes.
         update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
             losses (the paper's "RNS (no batch)").
         parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. Skipped batches (see
-            ``skipped`` of a ``Run``) keep their place among the k and add nothing. The last step of an epoch may have
-            fewer. Ranks share the batches of a step, and the number of ranks does not change the result.
+            ``skipped`` of a ``Run``) count among the k batches and add nothing. The last step of an epoch may have
+            fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
         precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
         evaluate_every: number of epochs between evaluations; the last epoch is always evaluated.
         evaluation: ``exact``, on the full graph; or ``sampled``, on sampled neighbourhoods of the evaluated nodes.
         evaluation_fanout: the fanout of ``sampled`` evaluation, such as 15,10; -1 takes all edges. ``None`` for the
-            fanout of the run's sampler if that is ``neighbor``, else for its default.
+            fanout of the run's sampler if that is ``neighbor``, else for the default of ``neighbor``.
         patience: stop after this many evaluations without a better validation metric, such as 20; ``None`` for never.
-        first_hop: the neighbours that the first layer aggregates: ``sampled``, those in the batch; ``exact``, all in
-            the full graph, aggregated once before training, for GraphSAGE and GCN. ``auto`` is ``exact`` without
-            ``mean_field`` and ``sampled`` with it. If model, sampler or memory do not allow this, there is neither an
-            exact first hop nor a mean field.
+        first_hop: the neighbours that the first layer aggregates: ``sampled``, the neighbours in the batch; ``exact``,
+            all neighbours in the full graph, aggregated once before training, for GraphSAGE and GCN. ``auto`` is
+            ``exact`` without ``mean_field`` and ``sampled`` with it. If the model, the sampler or the memory does not
+            allow this, ``auto`` is ``sampled`` without a mean field.
         mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
             for none. For GraphSAGE and GCN. See ``handful.mean_field``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
-            With a known first hop or mean-field neighbours, trim all layers of a part.
-        checkpoint_activations: keep only the inputs of layers, and recompute the rest in the backward pass: less
-            memory, the same result.
+            With an exact first hop or mean-field neighbours, trim all layers of a part.
+        checkpoint_activations: keep only the inputs of layers, and recompute other activations in the backward pass:
+            less memory, the same result.
         checkpoint_seconds: minimum time between two checkpoints, in seconds.
 
     >>> Settings(epochs=3).lr
@@ -208,14 +209,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.metric is not None:  # ROC-AUC, macro-F1 and R² as people write them
+        if self.metric is not None:  # other spellings, such as ROC-AUC, macro-F1 and R²
             plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
             object.__setattr__(self, "metric", plain)
         fanout = self.evaluation_fanout
         if fanout is not None and any(count < 1 and count != -1 for count in fanout):
             raise HandfulError(f"evaluation_fanout takes numbers from 1, or -1 for all edges, got {fanout}")
         if self.update == "epoch" and self.parts_per_step > 1:
-            raise HandfulError("update 'epoch' takes all parts in one step: leave parts_per_step out")
+            raise HandfulError("update 'epoch' uses all parts in one step: leave parts_per_step out")
 
     @property
     def step_length(self) -> float:
@@ -231,8 +232,8 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
 samplers and values of m, in minutes."""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings: the best at equal seconds
-(docs/survey.md). The defaults of ``Settings`` are those of the paper."""
+"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. These defaults are the best
+at equal seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`: on about 20,000 nodes, it takes a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
@@ -261,16 +262,16 @@ class TableOptions:
         id: the column of the ids of nodes; a usual name by default.
         label: the column of labels; a usual name by default. Several columns for a multi-label task.
         split_column: the column with train, val or test; ``split`` by default.
-        features: the columns that are features; all other columns by default. Those of ``categorical``, ``hashed`` and
-            ``numbers`` are added to them.
+        features: the columns that are features; by default all columns without another role. The columns of
+            ``categorical``, ``hashed`` and ``numbers`` are added.
         categorical: columns of numbers that are codes: they are one-hot encoded, as text is.
-        hashed: columns of text or lists whose words are hashed, by tf-idf: COLUMN=512 into 512 features, COLUMN into
-            64. In Python also a dictionary of columns and widths.
+        hashed: columns of text or lists whose words are hashed, by tf-idf: COLUMN=512 gives 512 features, COLUMN gives
+            64. In Python, this can also be a dictionary of columns and widths.
         numbers: columns of whole numbers that are features, although all values differ, as in identifiers.
         ignore: columns to leave out.
         keep: columns that are not features, such as names; predictions contain them.
         task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
-        impute: the treatment of missing numbers: median fills them in, error refuses them.
+        impute: the treatment of missing numbers: median replaces them by the median, error refuses them.
         scale: the scale of numbers: standard, quantile (normal scores) or none.
         unknown: the treatment of edges to ids without a row in the node table: error, skip, or add (a node with missing
             values).

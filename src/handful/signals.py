@@ -22,7 +22,7 @@ class Deferred:
     def deliver(self, number: int) -> None:
         """Deliver a signal that was deferred here or in another process. Call it inside ``deferred``."""
         if self.received is None:
-            signal.raise_signal(number)  # this signal is deferred, so the next one is not
+            signal.raise_signal(number)  # the first signal is deferred here, so the second one acts at once
         signal.raise_signal(number)
 
 
@@ -30,7 +30,7 @@ class Deferred:
 def deferred(until: str | None) -> Iterator[Deferred]:
     """In this context, the first SIGINT or SIGTERM is deferred, with a message; the second acts at once.
 
-    A signal with another handler keeps it. On a thread other than the main one, nothing changes.
+    A signal with another handler keeps that handler. On a thread other than the main thread, nothing changes.
 
     Args:
         until: the end of the delay in words, for the message; ``None`` for no message.
@@ -63,13 +63,13 @@ def deferred(until: str | None) -> Iterator[Deferred]:
 
 
 def terminate(number: int, frame: Any) -> None:
-    """End the process as SIGTERM does, but close everything first: the handler of the command line."""
+    """The command line's handler of SIGTERM: end the process, but close all open files first."""
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Restore the handlers of all signals that stop a process: some libraries leave their own behind."""
+    """After this context, restore the handlers of all signals that stop a process: some libraries replace them."""
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}
     try:

@@ -123,7 +123,7 @@ def friedman(scores: ArrayLike) -> float:
 def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:
     """Nemenyi's critical difference between the mean ranks of two of k methods: q_α·√(k(k + 1)/(6N)).
 
-    q_α is the upper quantile of the studentised range of k groups, over √2 (Demšar, 2006).
+    q_α is the upper quantile of the studentised range of k groups, divided by √2 (Demšar, 2006).
 
     >>> round(critical_difference(4, 14), 2)  # Demšar's example: 2.569·√(4·5/(6·14)) = 1.25
     1.25

@@ -1,8 +1,8 @@
-"""A graph on disk: a folder of ``.npy`` files under a JSON header with checksums, opened by memory map.
+"""A graph on disk: a folder of memory-mapped ``.npy`` files and a JSON header with checksums.
 
-To open a folder reads no array. The first time that a user opens a folder, it is verified in full: sizes, checksums,
-and all checks of ``Graph``. A stamp of its files' sizes and times goes to the cache of this user, where no one else can
-write. While the stamp matches, the folder opens without verification.
+Opening a folder does not read the arrays. When a user opens a folder for the first time, it is verified in full: sizes,
+checksums, and all checks of ``Graph``. A stamp of its files' sizes and times goes to the user's own cache, where no one
+else can write. While the stamp matches, the folder opens without verification.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Folder:
 
     Args:
         path: the folder of the files during writing; the writer may put scratch files there and must remove them.
-        fields: the fields of ``Graph`` that are not arrays; all of ``FIELDS`` at the end.
+        fields: the fields of ``Graph`` that are not arrays. When writing ends, all names of ``FIELDS`` must be set.
         arrays: the entry in the header of each complete array.
     """
 
@@ -101,7 +101,8 @@ class Folder:
 
     @contextmanager
     def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
-        """The array ``name``, to append blocks of rows to. It is complete when the context ends without an error.
+        """A file for the array ``name``, to which the caller appends blocks of rows. The end of the context completes
+        it.
 
         Args:
             name: one of ``ARRAYS``.
@@ -126,7 +127,7 @@ class Folder:
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
-    """A graph folder to write in pieces. It appears at ``path`` only if the context ends without an error.
+    """A graph folder to write in pieces. The folder appears at ``path`` only if the context ends without an error.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home:
@@ -159,11 +160,11 @@ def saving(path: str | Path) -> Iterator[Folder]:
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
     """The graph saved in the folder ``path``, memory-mapped.
 
-    The tensors may be written to: the changes stay in memory.
+    Changes of the tensors stay in memory; they do not change the files.
 
     Args:
         path: the folder that ``save`` made.
-        verify: check every byte, even if the stamp matches the files.
+        verify: whether to check every byte, even if the stamp matches the files.
 
     Raises:
         DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.
@@ -214,14 +215,14 @@ def read_fields(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dict[str, Any], Callable[[], None] | None]:
-    """The arrays of a folder, memory-mapped, and a function to call after they passed all checks.
+    """The memory-mapped arrays of a folder, and a function to call after the arrays passed all checks.
 
     The function is ``None`` if this user has verified the same files before. Otherwise every byte is checked here.
 
     Args:
         path: the folder.
         entries: the entry in the header of each array.
-        verify: check every byte in any case.
+        verify: whether to check every byte in any case.
     """
     for name in entries:
         refuse_odd(path / f"{name}.npy")
@@ -240,7 +241,8 @@ def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dic
 class ArrayFile:
     """A ``.npy`` file with the bytes of ``np.save``, appended block by block, with its checksum.
 
-    Another thread writes and sums a block while the caller makes the next one. Do not change a block after ``append``.
+    Another thread writes a block and updates the checksum while the caller makes the next block. Do not change a block
+    after ``append``.
     """
 
     def __init__(self, file: BinaryIO, worker: Executor, dtype: np.dtype[Any], row: tuple[int, ...]) -> None:
@@ -249,7 +251,7 @@ class ArrayFile:
         self._writing: Future[Any] = worker.submit(file.write, self._header())
 
     def _header(self) -> bytes:
-        """Its length does not depend on the number of rows: numpy pads it."""
+        """The header of the file. Its length does not depend on the number of rows: numpy pads it."""
         out = io.BytesIO()
         shape = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
         np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
@@ -274,7 +276,8 @@ class ArrayFile:
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
     def finish(self) -> dict[str, Any]:
-        """Write the rest. Returns the entry for the graph's header. The checksum takes numpy's header last."""
+        """Write the remaining bytes, and return the entry for the graph's header. The checksum ends with numpy's
+        header."""
         self._writing.result()
         first = self._header()
         self._file.seek(0)
@@ -291,14 +294,14 @@ def sibling(path: Path) -> Path:
 
 
 def _swap_in(aside: Path, path: Path) -> None:
-    """Rename ``aside`` to ``path``. An older folder there is removed only after the new one has taken its place."""
+    """Rename ``aside`` to ``path``. An older folder at ``path`` is removed only after the new folder is there."""
     old: Path | None = None
     with suppress(FileNotFoundError):
         old = path.rename(sibling(path))
     try:
         aside.rename(path)
     except OSError:
-        if is_saved(path):  # another process has just put its folder there: ours replaces it in turn
+        if is_saved(path):  # another process has just put its folder there: ours replaces that folder
             _swap_in(aside, path)
         else:
             if old is not None:
@@ -315,7 +318,7 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
     """The header of a saved graph or a shard: fields, and type, shape, size and checksum of each array.
 
     Raises:
-        DatasetError: it is not the header of a saved graph.
+        DatasetError: ``path`` has no header of a saved graph.
     """
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
@@ -340,7 +343,7 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
 
 
 def refuse_odd(path: Path) -> None:
-    """Refuse anything but a plain file: a link may lead anywhere, and a pipe or a device may never end."""
+    """Raise an error if ``path`` is not a plain file: a link may lead anywhere, and a pipe may never end."""
     try:
         mode = path.lstat().st_mode
     except OSError:
@@ -386,7 +389,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of a file: first the bytes from ``start`` on, then those before it."""
+    """The checksum of a file: first of the bytes from ``start`` on, then of the bytes before ``start``."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))
@@ -401,7 +404,7 @@ def _crc32(path: Path, start: int) -> str:
 def _stamp(path: Path, entries: Entries) -> str:
     """Inode, size and times of every file, as JSON; empty if a file is missing.
 
-    Only the system sets the time of change, so a changed file never matches.
+    Only the system can set the inode's change time, so a changed file never matches.
     """
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:

@@ -1,7 +1,7 @@
-"""Trimming: layers that compute only the nodes that the loss can still see.
+"""Trimming: each layer computes only the nodes that the loss depends on.
 
-A node that is k hops from the nearest target affects the loss through all layers except the last k. If nodes are
-numbered by this distance, the nodes that a layer must compute are a prefix. So all layers are slices of one CSR.
+The loss depends on a node that is k hops from the nearest target only through the layers before the last k. If nodes
+are numbered by this distance, the nodes that a layer must compute are a prefix. So all layers are slices of one CSR.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WORTH = 0.9
 def trim(sample: S, depth: int, whole: int | None = None) -> S:
     """The sample with ``depth`` layers, each with only the nodes and edges that the targets depend on.
 
-    Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the place
-    of a node. This needs a model in which nodes affect each other only along edges. BatchNorm does not have this
-    property: its statistics depend on all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers compute
-    all of them. Degrees are those of the sampled graph, before trimming. The sample is returned unchanged if its layers
-    are already rectangles, if it has no targets, or if there is almost nothing to cut. Away from the CPU the host waits
-    for the device once.
+    Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the
+    position of a node. The model must be one in which nodes affect each other only along edges. This does not hold for
+    BatchNorm, whose statistics depend on all nodes. With ``whole`` all nodes stay, and the first ``whole`` layers
+    compute all nodes. Degrees are the degrees in the sampled graph, before trimming. The sample is returned unchanged
+    if its layers are already rectangles, if it has no targets, or if there is almost nothing to cut. On a GPU the host
+    waits for the device once.
     """
     squares = whole or 0
     free = depth - squares
@@ -61,7 +61,7 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
             indices=indices[:count],
             num_sources=sources,
             weight=None if weight is None else weight[:count],
-            symmetric=adj.symmetric and sources == targets,  # no new node: a union of components
+            symmetric=adj.symmetric and sources == targets,  # if no node is added, the sample is a union of components
             source_degree=None if degree is None else degree[:sources],
         )
 

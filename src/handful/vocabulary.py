@@ -94,7 +94,7 @@ def title(name: str) -> str:
 
 
 def hues(names: Sequence[str]) -> list[int]:
-    """The colour of each name: methods have fixed colours, and others get the first free one.
+    """The colour of each name: methods have fixed colours, and other names get the first free colour.
 
     >>> hues(["full", "mine", "rns"])
     [1, 2, 0]
@@ -119,7 +119,8 @@ def words(value: Any) -> str:
 
 
 def number(value: float, sign: str = "") -> str:
-    """A number with four significant digits, or all digits before the point; very large or small ones with an exponent.
+    """A number as text with four significant digits, or more if the whole part has more; very large and very small
+    numbers have an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')

@@ -1,8 +1,8 @@
-"""A training epoch of PyG and of handful, by turns, and its matrix products alone; on a CPU or a GPU.
+"""The time of a training epoch of PyG, of handful, and of only its matrix products, by turns; on a CPU or a GPU.
 
-All train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
-dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
-each in its fastest layout on the device.
+All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
+dropout and Adam. The floor is the time of only the dense matrix products of handful's epoch, forward and backward, each
+in its fastest layout on the device.
 """
 
 from __future__ import annotations
@@ -122,12 +122,13 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 def floor_epochs(
     widths: list[int], rows_of: list[int], parts: int, device: torch.device
 ) -> dict[str, Callable[[], Any]]:
-    """The dense products of an epoch, each in its fastest layout on ``device``, on buffers of their own.
+    """The dense products of an epoch, each in its fastest layout on ``device``, on separate buffers.
 
-    A layer has two products of one shape: one for the neighbours and one for the node itself. They can run one after
-    the other or as one product of twice the width, with each operand in row or column order. The fastest layout depends
-    on the device, so all are tried first. No training epoch can be faster than this. A CPU without bfloat16
-    instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is much slower.
+    A layer has two products of one shape: one for the neighbours and one for the node itself. The two products can run
+    one after the other or as one product of twice the width, with each operand in row or column order. The fastest
+    layout depends on the device, so all layouts are tried first. No training epoch can be faster than this. A CPU
+    without bfloat16 instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is
+    much slower.
     """
 
     def way(dtype: torch.dtype) -> Callable[[], None]:
@@ -185,7 +186,7 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
 
 
 def profile(epoch: Callable[[], Any]) -> dict[str, float]:
-    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; the rest is ``other``."""
+    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; ``other`` is the remainder."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler writes to stderr
     from torch import profiler
 
@@ -208,7 +209,7 @@ def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """The result for people: with the pieces of an epoch on a CPU, or the memory on a GPU."""
+    """The result as a table: with the pieces of an epoch on a CPU, or the memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []

@@ -1,7 +1,7 @@
 """Measurements by turns: every work runs once per round; ratios are taken within a round, and medians over the rounds.
 
-Other programs on the machine slow the work that is running. They slow all works of a round by about the same factor. So
-the ratio of two works is taken in every round, and the median of the ratios counts.
+Other programs on the machine slow all works of a round by about the same factor. So the ratio of two works is taken in
+every round, and the result is the median of the ratios.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Turns:
         return {name: median(took) for name, took in self.seconds.items()}
 
     def ratios(self, above: str, below: str) -> list[float]:
-        """The seconds of ``above`` divided by those of ``below``, in each round."""
+        """The seconds of ``above`` divided by the seconds of ``below``, in each round."""
         return [a / b for a, b in zip(self.seconds[above], self.seconds[below], strict=True)]
 
     def ratio(self, above: str, below: str) -> float:
@@ -52,7 +52,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
     Args:
         works: functions that return their seconds. Compile their kernels before.
-        rounds: the number of runs of each.
+        rounds: the number of runs of each work.
         say: called with the name of the current work.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}

@@ -1,7 +1,7 @@
 """An epoch of random-node batches: PyG's loader and handful's, by turns in one process.
 
 The graph has no features: the benchmark measures only nodes and edges. The loaders yield a ``Data`` with
-    ``edge_index``.
+``edge_index``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
     Args:
         nodes, edges: the size of the synthetic graph. The number of directed edges is approximate.
         parts: the numbers of parts to measure.
-        rounds: the number of measurements of each; the median counts.
+        rounds: the number of measurements of each loader; the result is the median.
         seed: the seed of the graph and of the parts.
         say: called with the name of the current work.
     """
@@ -117,7 +117,7 @@ def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
 
 
 def loader_table(result: dict[str, Any]) -> Table:
-    """The result for people: a row for each number of parts."""
+    """The result as a table: a row for each number of parts."""
     seconds, ratio, extra = result["seconds"], result["ratio"], result["peak_extra_memory_over_csr_of"]
     rows = []
     for m in sorted({int(name.rpartition("_m")[2]) for name in seconds}):

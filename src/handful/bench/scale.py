@@ -30,7 +30,7 @@ from handful.training.loop import Loop, train_epoch
 from handful.vocabulary import shown
 
 PHASES = ("reading edges", "cutting parts", "reading features", "training")
-"""The phases that ``shuffled`` reports, and the training steps. The deal is part of the first phase."""
+"""The phases that ``shuffled`` reports, and the training steps. The first phase includes the random partition."""
 _IO = Path("/proc/self/io")
 
 
@@ -40,9 +40,9 @@ def bench_scale(
     """Make each graph on disk, and train epochs on it with and without the budget, by turns.
 
     Args:
-        experiments: each has a synthetic graph; its first seed counts.
+        experiments: experiments with synthetic graphs; only the first seed of each is used.
         memory: the budget in bytes.
-        rounds: the number of measurements of each way; the median counts.
+        rounds: the number of measurements with and without the budget; the result is the median.
         folder: the folder for the graphs until they are measured; ``None`` for the system's temporary folder.
         say: called with the name of the current work.
     """
@@ -76,11 +76,11 @@ class Watch(Callback):
         self.since = now
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Count a step up to its gradient."""
+        """Add the time of a step up to its gradient."""
         self.on_progress(loop, "training", 0.0)
 
     def on_epoch(self, loop: Loop) -> None:
-        """Count the rest of the last step."""
+        """Add the remaining time of the last step."""
         self.on_progress(loop, "training", 0.0)
 
 
@@ -149,7 +149,7 @@ def disk_bytes() -> dict[str, int]:
 
 
 def scale_tables(result: dict[str, Any]) -> list[Table]:
-    """The result for people, and the phases of an epoch within the budget."""
+    """The result as a table, and a table of the phases of an epoch within the budget."""
     head = ["nodes", "edges", "graph", "in memory, s", "budget, s", "rate", "peak", "disk read", "ns/edge"]
     rows, phases = [], []
     for graph in result["graphs"]:

@@ -91,7 +91,7 @@ def _confess(error: Exception) -> NoReturn:
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
     what = f"{type(error).__name__}: {error} is a bug in handful {__version__}, not your mistake."
-    _say("bug:", f"{what} Please open an issue of the project (see CONTRIBUTING.md) with what is in {file.name}")
+    _say("bug:", f"{what} Please open an issue of the project (see CONTRIBUTING.md) with the text of {file.name}")
     sys.exit(70)
 
 

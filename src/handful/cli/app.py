@@ -58,7 +58,7 @@ def former(name: str, successor: str, of: typer.Typer = app) -> None:
 console = Console(stderr=True, highlight=False, markup=False)
 """Progress and messages go to stderr, so that stdout has only the result. Brackets in a user's text are not markup."""
 out = Console(highlight=False, markup=False)
-"""The result as tables and lines; ``emit`` prints JSON with --json."""
+"""The console for results as tables and lines; with --json, ``emit`` prints JSON instead."""
 
 records: list[Path] = []
 """The folders of the running command, for the message that an interrupted command prints."""

@@ -10,15 +10,15 @@ import typer
 from handful.cli import params as p
 from handful.cli.app import Answer, bench, console, former
 
-Rounds = Annotated[int, typer.Option(help="Number of measurements of each; the median counts.", min=1)]
+Rounds = Annotated[int, typer.Option(help="Number of measurements; the result is their median.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Default: debian.")]
 
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch of handful, of PyG, and of its matrix products alone: seconds, ratios, shares of time.
+    """Time a training epoch of handful, of PyG, and of only its matrix products: seconds, ratios, shares of time.
 
-    With --device cuda, it prints the memory of each, and the default graph is a synthetic one with 12M edges.
+    With --device cuda, the command also prints the GPU memory; the default graph is then synthetic with 12M edges.
     """
     from handful.bench.epoch import GRAPH, bench_epoch, epoch_table
 

@@ -122,7 +122,7 @@ def _of_field(field: Field[Any]) -> p.Option:
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
 NAMES = (*OWN, "metric")
-OWN["schema"] = p.option(Path, "Handling", "A run or a graph whose schema to encode by, instead of fitting one.")
+OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: a fitted one.")
 OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
 
 
@@ -162,7 +162,7 @@ def import_graph(
         of_tables = not is_name(edges) and is_tables(Path(edges))
         used = set() if memory is not None else {"undirected"} if is_name(edges) else {"undirected", "metric"}
         if not of_tables and (unused := [name for name in named if name not in used]):
-            raise HandfulError(f"{edges} is no table: leave out {', '.join(unused)}, and name it in `handful train`")
+            raise HandfulError(f"{edges} is not a table: leave out {', '.join(unused)}, and name it in `handful train`")
         if of_tables:
             graph = hf.import_tables(edges, nodes, out=to, memory=memory, split=split, seed=seed, **tabled)
         elif memory is not None:
@@ -183,6 +183,6 @@ def import_graph(
     more = {"classes": graph.num_classes, "undirected": graph.undirected, "split": sizes, "schema": graph.schema}
     result = {"graph": str(to), **size, **more, "seconds": time.perf_counter() - started}
     tables = [] if graph.schema is None else [Schema.from_json(graph.schema).table()]
-    then = f"handful train {to}" if graph.y is not None else f"handful predict RUN {to}, RUN trained on a like graph"
+    then = f"handful train {to}" if graph.y is not None else f"handful predict RUN {to}, with a RUN of the same columns"
     shares = ", ".join(f"{name} {count:,}" for name, count in sizes.items()) or "none"
     return Answer(result, tables, [str(graph), f"split: {shares}", f"written to {to}; next: {then}"])

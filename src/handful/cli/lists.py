@@ -32,7 +32,7 @@ def datasets(given: Given) -> Answer:
 
     place = home(given.get("root"))
     listed = [describe_source(source, place) for source in sources().values()]
-    line = "Edges count each direction. A path works as well as a name: a .npz, a folder of CSV, a saved graph."
+    line = "Each direction of an edge counts. A path can replace a name: a .npz, a folder of CSV, a saved graph."
     return Answer({"home": str(place), "datasets": listed}, [make_listing(listed, place)], [line])
 
 
@@ -162,7 +162,7 @@ FEATURES = {
 
 @command()
 def doctor() -> Answer:
-    """Print versions, kernels, threads, GPUs and folders, and how to install what optional features need."""
+    """Print versions, kernels, threads, GPUs and folders, and the install commands of optional features."""
     machine, installed, extras, rows = describe_machine(), packages_distributions(), {}, []
     for extra, (feature, *modules) in FEATURES.items():
         missing = [name for name in modules if name not in installed]

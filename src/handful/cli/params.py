@@ -48,7 +48,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "diagnose": {"hidden": 128, "layers": 3, "residual": False},
     "study": {"seeds": None},  # they depend on the budget
 }
-"""The defaults of a command that differ from those of ``Settings`` and ``Experiment``."""
+"""The defaults of a command that differ from the defaults of ``Settings`` and ``Experiment``."""
 DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
@@ -178,7 +178,7 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 
 
 def _of_setting(name: str, hint: Any) -> Option:
-    """The option of a setting; help shows the most frequent ones."""
+    """The option of a setting; help shows the most frequent options."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
     panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
@@ -204,16 +204,16 @@ OPTIONS = {
     "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: {', '.join(SAMPLERS)}. Default: rns."),
     "parts": option(str, SAMPLER, "m, the number of parts of rns, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run for each.", check=parse_integers),
+    "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run per seed.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB; the rest is in files. Default: none.", check=_size),
+    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB, with data on disk. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; they disturb times. Default: 1.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "Where runs are: local or ray. Default: local."),
+    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; their times are less exact. Default: 1.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: local or ray. Default: local."),
     "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
 }
-"""The options that commands share. Help shows the most frequent ones, and `handful options` all."""
+"""The options that commands share. Help shows the most frequent options, and `handful options` shows all."""
 OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
 """The options of every command that trains."""
 
@@ -300,7 +300,7 @@ def sort_options(
         elif owner:
             raise HandfulError(f"--set {name} is for '{owner}', which is not among the samplers {', '.join(samplers)}")
         else:
-            hint = "" if known else "; that of a sampler is written as rns.parts"
+            hint = "" if known else "; write an option of a sampler as rns.parts"
             raise HandfulError(unknown("setting or option", name, [*ours, *known]) + hint)
     if often is not None:
         chosen.setdefault("evaluate_every", max(1, chosen.get("epochs", Settings.epochs) // often))
@@ -378,7 +378,7 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """A shared option as a parameter; its help has the ``usual`` default, if there is one."""
+    """A shared option as a parameter; the help of the option includes the ``usual`` default, if any."""
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."
@@ -386,7 +386,7 @@ def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
 
 
 def _place(parameter: Parameter) -> int:
-    """The order of parameters in help: by panel; those without a panel come first."""
+    """The order of parameters in help: by panel; parameters without a panel come first."""
     (option,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
     panel = getattr(option, "rich_help_panel", None)
     return PANELS.index(panel) if panel in PANELS else -1

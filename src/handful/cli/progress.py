@@ -68,7 +68,7 @@ class Bar(Progress):
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far. It first prints how labels are interpreted."""
+    """A bar over all epochs of all seeds, with the best result so far. Before the first epoch, it prints the task."""
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")

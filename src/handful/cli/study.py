@@ -120,7 +120,7 @@ STUDIED = {
     "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
     "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out. A study always does.", "--resume"),
-    "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: those of the study.", min=1),
+    "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: as in the study.", min=1),
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
 
@@ -172,7 +172,7 @@ def run_one(name: str, given: p.Given) -> Answer:
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
     "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as rns, or 'rns parts=4'; repeatable."),
-    "paper": p.option(bool, None, "Use the paper's architecture and epochs; with --model those of Table 4.", "--paper"),
+    "paper": p.option(bool, None, "Use the paper's architecture and epochs; with --model, of its Table 4.", "--paper"),
     "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
     "storage": p.option(str, None, "URL of an Optuna storage. Default: tune.db in --out."),
 }
@@ -187,8 +187,8 @@ def tune(
 ) -> Answer:
     """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best with all seeds.
 
-    Several `handful tune` commands may share one --storage, even on several machines. If several commands share one,
-    all except one need --no-final. `optuna-dashboard` opens it.
+    Several `handful tune` commands may share one --storage, even on several machines. Then all commands except one need
+    --no-final. `optuna-dashboard` shows a storage.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder

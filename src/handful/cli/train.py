@@ -27,7 +27,7 @@ OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
     "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host, auto (default)."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
-    "refit": p.option(bool, p.TRAINING, "Then train again on all labels, for `handful predict`.", "--refit"),
+    "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
     "tracker": p.option(list[str], p.RECORDS, "Also log to tensorboard, wandb (offline) or mlflow; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),
@@ -80,8 +80,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """The experiment ``asked`` with a chosen m: the smallest that fits into ``memory``; without a budget, the best of
-    several."""
+    """The experiment ``asked`` with a chosen m: the smallest m that fits into ``memory``; without a budget, the m with
+    the best validation metric."""
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
@@ -202,7 +202,7 @@ def describe_fit(plan: Plan) -> str:
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
     smallest = "none of those below" if plan.smallest is None else plan.smallest
     verdict = words.get(plan.fits(plan.chosen), "fits into")
-    return f"m = {plan.m} {verdict} {where}; the smallest m that does is {smallest}."
+    return f"m = {plan.m} {verdict} {where}; the smallest m that fits is {smallest}."
 
 
 def format_duration(seconds: float) -> str:

@@ -49,7 +49,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
     def _member(self, name: str, info: zipfile.ZipInfo) -> np.ndarray:
         what = f"{self.path}: array '{name}'"
-        require_memory(info.file_size, what)  # zipfile gives no more than the member tells
+        require_memory(info.file_size, what)  # zipfile returns at most the size in the header
         read_it = readable(what, "write it again, as numbers or as text")
         with read_it, zipfile.ZipFile(self.path) as archive, archive.open(info) as file:
             array: np.ndarray = npy.read_array(file, allow_pickle=False)
@@ -98,7 +98,7 @@ def read_mat(path: Path) -> dict[str, np.ndarray]:
     scipy reads it in a separate process, since a wrong tag in the file can crash scipy.
 
     Raises:
-        DatasetError: it is not a complete file of this format.
+        DatasetError: ``path`` is not a complete file of this format.
     """
     with readable(path, "remove it and fetch it again"), TemporaryDirectory(dir=path.parent) as folder:
         require_memory(path.stat().st_size, str(path))

@@ -22,7 +22,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
 """A column has drifted if its index is above this usual limit plus the value that chance alone can give."""
 LEAST = 1e-4
-"""The smallest share that the index uses; smaller shares are raised to it."""
+"""The smallest share in the index: a smaller share is replaced by this value."""
 
 
 def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
@@ -50,7 +50,7 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
-    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now, each at ``least`` half a row.
+    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now; the minimum share is ``least``.
 
     >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
     0.879
@@ -69,7 +69,7 @@ def _with_shares(column: Column, rows: TableFile, fitted: np.ndarray) -> Column:
 
 
 def _means(column: Column, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and which of them are missing."""
+    """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and a mask of the missing values."""
     values, missing = column.numbers(rows)
     return values.mean(1), missing
 

@@ -42,7 +42,7 @@ class EdgeSort:
     """Sorts a stream of edges by rows.
 
     Args:
-        folder: the folder for scratch files, of 8 bytes per edge with int32 ids; they are removed at the end.
+        folder: the folder for scratch files, which take 8 bytes per edge with int32 ids and are removed at the end.
         num_nodes: N.
         room: the memory that may be used, in bytes.
         both: whether to add the reverse of every edge.
@@ -107,7 +107,7 @@ class EdgeSort:
     def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
         """The ranges of a bucket in order; a range that does not fit into memory is split again."""
         for part in self._parts(bucket):
-            # Sorting takes the sources, and three numbers for each row.
+            # A sort needs memory for the sources, and for three numbers per row.
             needed, fits = _size(part.path) // RECORD_NUMBERS + 24 * (1 << part.shift), self.room // (get_threads() + 1)
             if needed <= fits:
                 yield part

@@ -1,4 +1,4 @@
-"""Graphs from files: ``.npz``, PyG ``Data`` as a plain dictionary, CSV or Parquet tables, a folder of handful's own."""
+"""Graphs from files: ``.npz``, PyG ``Data`` as a plain dictionary, CSV or Parquet tables, a graph saved by handful."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
             ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
             in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
-            and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or one of shards, with all ranks.
+            and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or a folder of shards, if all
+            ranks read it.
         fold: the column of the masks, if they are matrices with one column per split.
         nodes: the node table, if ``path`` is an edge list.
-        fields: as for ``Graph``; they replace those of the file. For tables also ``schema``, ``progress``,
-            ``say`` and the options of ``import_tables``, which mean nothing to other formats.
+        fields: as for ``Graph``; they replace the fields of the file. For tables also ``schema``, ``progress``,
+            ``say`` and the options of ``import_tables``, which other formats ignore.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks an array that a graph needs.
@@ -89,7 +90,7 @@ def _read_pt(path: Path) -> dict[str, Any]:
     for name, value in store.items():
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_meta:
             continue
-        # A view may name one stored number any number of times.
+        # A view may repeat one stored number many times.
         if value.nbytes > (held := value.untyped_storage().nbytes()):
             raise DatasetError(f"{path}: '{name}' has shape {tuple(value.shape)} and {held:,} bytes: save a clone()")
     return store

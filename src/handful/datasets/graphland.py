@@ -1,12 +1,15 @@
 """The data sets of GraphLand with their official RL and RH masks: seven with classes, which the paper uses, and seven
 with a number to predict.
 
-Features are preprocessed by scikit-learn as in GraphLand's own code: numerical features by a quantile transform to a
-normal distribution, missing values filled by the most frequent value *after* the transform; fractions as they are (in
-``avazu-ctr`` and ``artnet-views`` like other numbers), missing ones filled by the most frequent; categories one-hot, a
-missing one being a category of its own, and those with two values as one column. PyG's ``GraphLandDataset`` fills
-missing values *before* the transform instead, so its features differ where values are missing. Self-loops and repeated
-edges are dropped, and the graph is undirected.
+scikit-learn preprocesses the features as in GraphLand's own code:
+
+- Numerical features: a quantile transform to a normal distribution. The most frequent value fills missing values
+  *after* the transform. PyG's ``GraphLandDataset`` fills them *before* the transform, so its features can differ.
+- Fractions: unchanged; the most frequent value fills missing values. In ``avazu-ctr`` and ``artnet-views``, fractions
+  are treated as numerical features.
+- Categories: one-hot; a missing value is one more category. A category with two values is one column.
+
+Self-loops and repeated edges are dropped, and the graph is undirected.
 """
 
 from __future__ import annotations

@@ -92,14 +92,14 @@ def import_tables(
             or a folder with the files ``edges`` and ``nodes``.
         nodes: the node table, in the same formats.
         out: the folder to save the graph in; none by default.
-        memory: the anonymous memory that this process may hold, such as ``"4GiB"``. The graph is then written to
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. The graph is then written to
             ``out`` with the same bytes, and only the node table is in memory as a whole. Edges must have no weights,
             and ids must be in the node table or have no large gaps.
         split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
-            ``None`` draws none. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on the
-            next quarter and tests on the last one, even if the table has a split; the column is then not a feature,
-            unless ``features`` has it.
-        schema: the schema of another graph, to encode these tables in the same way. It then replaces all ``options``
+            ``None`` draws no split. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on
+            the next quarter and tests on the last quarter, even if the table has a split. The column is then not a
+            feature, unless ``features`` has it.
+        schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown`` and ``strict``.
         progress: called with the number of edges of each block that was read.
         say: called with notes that are not errors, such as unused columns; a warning by default.
@@ -155,7 +155,7 @@ def _write(
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
         tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
-        with blaming(tables.where):  # checks of the other columns, and their results
+        with blaming(tables.where):  # checks the other columns
             graph = _with_split(Graph(*no_edges, **tables.fields | fields), split, seed)
         write_graph(folder, graph, without=("indptr", "indices"))
         roles, symmetric = tables.roles, is_balanced(tables.blocks)
@@ -216,14 +216,14 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     result = next((lower[name] for name in USUAL[role] if name in lower), None)
     if result is None and needed:
         looked, names = ", ".join(USUAL[role]), ", ".join(table.names)
-        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): say which it is of {names}")
+        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): choose one of {names}")
     return result
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the tables of ``import_tables``. Its fields are the arguments of that function; ``time`` is the column of a
-    split by time."""
+    """Reads the tables of ``import_tables``. The fields are the arguments of ``import_tables``; ``time`` is the column
+    of a split by time."""
 
     how: TableOptions
     time: str | None
@@ -297,7 +297,7 @@ class _Reader:
         return replace(schema, edges=roles), table, list(means)
 
     def _nodes(self, table: TableFile, schema: Schema, names: list[str]) -> tuple[Any, dict[str, Any], Schema]:
-        """The ids of a node table, its fields of ``Graph``, and its schema: the given one, or a fitted one."""
+        """The ids of a node table, its fields of ``Graph``, and its schema, which is given or fitted."""
         problems, how, say = Problems(), self.how, self.say
         if self.schema is not None:
             schema.check(table, say)
@@ -365,7 +365,7 @@ class _Reader:
         identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
         if identifiers:
             listed = ", ".join(identifiers)
-            say(f"{source.path}: left out as identifiers: {listed}; name those among numbers that count or measure")
+            say(f"{source.path}: left out as identifiers: {listed}; list columns that are measurements in numbers")
         schema = Schema(id, roles, (), labels, how.task, split=split, identifiers=identifiers, kept=how.keep)
         schema = replace(schema, decimal=how.decimal, encoding=how.encoding)
         return schema, [name for name in names if name not in identifiers], table
@@ -433,7 +433,7 @@ class _Reader:
             problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
         if skipped:
-            self.say(f"{path}: {skipped:,} edges have an end that is no node, and are left out")
+            self.say(f"{path}: {skipped:,} edges have an end that is not a node, and are left out")
         fields: dict[str, Any] = {"edge_weight": np.concatenate(weights)} if weights else {}
         if known is not None:
             whole = pa.types.is_integer(known.type)
@@ -478,14 +478,14 @@ def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray |
     if y is not None and y.ndim == 1 and (leaks := leaking_columns(schema, x, y)):
         names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
         told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
-        say(f"{table.path}: {told}; ignore what is not yet known when you predict")
+        say(f"{table.path}: {told}; ignore columns whose values are unknown at prediction time")
 
 
 def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> None:
     """Warn about columns that differ from those in training, the worst first; with ``strict``, raise an error."""
     if not (moved := moved_columns(schema, table)):
         return
-    names = f"{len(moved)} of {len(schema.columns)} columns are not as they were in training, the worst first"
+    names = f"{len(moved)} of {len(schema.columns)} columns differ from those in training, the worst first"
     listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
     more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
     if strict:

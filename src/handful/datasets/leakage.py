@@ -10,9 +10,9 @@ from handful.random import generator
 MOST_ROWS = 20_000
 """The maximum number of labelled rows that are tested, drawn at random."""
 BINS = 64
-"""The number of quantiles that divide a number into bins; for classes, the quantiles within each frequent class."""
+"""The number of bins of a numeric column, by quantiles; for classes, by quantiles within each frequent class."""
 CLASSES = 8
-"""The maximum number of classes with their own quantiles, the most frequent ones."""
+"""The maximum number of classes with their own quantiles; these are the most frequent classes."""
 NEARLY = 0.05
 """A column leaks if its mistakes are at most this share of the mistakes of the majority class, or of the mean."""
 LEAST_MISTAKES = 10
@@ -20,13 +20,14 @@ LEAST_MISTAKES = 10
 
 
 def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The columns that alone predict the label, each with its remaining share of the variance or of the mistakes.
+    """The columns that alone predict the label, each with its error as a share of the error without any column.
 
-    One half of the rows gives every bin of a column its most frequent class, or its mean; the other half is predicted.
+    The prediction for a bin of a column is the most frequent class, or the mean, in one half of the rows. The error is
+    measured on the other half: mistakes for classes, variance for numbers.
 
     Args:
         schema: the schema of the table.
-        x: float32 ``(rows, width)``, its features.
+        x: float32 ``(rows, width)``, the features of the table.
         y: classes, -1 if unknown, or numbers, NaN if unknown; ``(rows,)``.
 
     >>> schema = Schema("id", None, (Column("age", "number"), Column("paid", "number")))

@@ -1,7 +1,7 @@
 """``pokec``: a Slovak social network, 1,632,803 people and 30.6M friendships; the class is the gender. Undirected.
 
-It is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random, 10/10/80 of the
-people with a known gender, and drawn anew for every seed, as in the paper.
+The graph is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random, 10/10/80
+of the people with a known gender. Every seed has its own split, as in the paper.
 """
 
 from __future__ import annotations

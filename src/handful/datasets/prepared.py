@@ -1,8 +1,8 @@
 """Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
 A file gets its name only when it is complete. Without a network, the error names the file and the folder for it. No
-publisher of these data sets prints a SHA-256. These are verified instead: the length; the MD5 that Zenodo and Google
-send; and the CRC of every member of a zip, or of the gzip, when it is unpacked.
+publisher of these data sets gives a SHA-256. Instead, these are verified: the length; the MD5 that Zenodo and Google
+send; and the CRC of every member of a zip, or of the gzip, during unpacking.
 
 A prepared data set is a memory-mapped graph, and a file per split with one byte per node.
 """
@@ -113,7 +113,7 @@ def fetch(url: str, target: Path) -> Path:
 def _download(url: str, part: Path) -> None:
     """Complete the file ``part``, and verify it.
 
-    A second file, the tag, has the version of its bytes, so that two versions are never mixed.
+    A second file, the tag, has the version of the downloaded bytes, so that two versions are never mixed.
     """
     from rich.console import Console  # only a download needs it
     from rich.progress import wrap_file
@@ -126,7 +126,7 @@ def _download(url: str, part: Path) -> None:
     with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
         headers = response.headers
         if headers.get_content_type() == "text/html":
-            raise OSError("it is a web page, and not the file")
+            raise OSError("the server sent a web page, not the file")
         have = have if response.status == 206 else 0
         length = int(headers.get("Content-Length") or 0)
         require_disk(length, part, url)
@@ -166,14 +166,14 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """In this context, a zip is unpacked beside itself. The value is the folder, or its only entry if that is a folder.
+    """In this context, a zip is unpacked into a folder beside it. The value is the folder, or its only subfolder.
 
     zipfile puts members with outside paths inside the folder, and makes no links.
     """
     folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
     try:
         with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
-            # A member is never longer than its header claims.
+            # zipfile never reads more of a member than the size in its header.
             require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
             source.extractall(folder)
             tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]

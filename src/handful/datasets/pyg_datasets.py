@@ -1,11 +1,10 @@
 """``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: PyG's data sets.
 
-The name is any class of ``torch_geometric.datasets`` with one graph and node labels, and after a slash its ``name``, if
-it has this argument. Raw files are kept in the home folder of the data sets as PyG keeps them, in ``pyg/CLASS`` (or
-``CLASS``, if
-there is one). Masks are PyG's; ``fold`` chooses one of several (default: 0). A graph without masks gets a
-stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads the data. PyG's class of
-Planetoid opens pickles, which handful itself never does.
+The name is any class of ``torch_geometric.datasets`` with one graph and node labels. If the class has an argument
+``name``, it follows after a slash. Raw files have PyG's layout, in the folder ``pyg/CLASS`` of the home folder of the
+data sets (or in ``CLASS``, if that folder exists). The masks are PyG's; ``fold`` chooses one of several (default: 0). A
+graph without masks gets a stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads
+the data. PyG's class of Planetoid opens pickles; handful itself never does.
 """
 
 from __future__ import annotations

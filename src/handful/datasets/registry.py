@@ -49,7 +49,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set, or a family of them (``scheme:rest``), and its properties that are known before it is loaded.
+    """A data set or a family of data sets (``scheme:rest``), and its properties that are known before loading.
 
     >>> def load_ring(query: Query) -> Graph:
     ...     return Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], name=query.name)
@@ -72,13 +72,13 @@ class Source:
     options: type | None = None
     """A dataclass whose fields are the options after the question mark."""
     scheme: bool = False
-    """Whether the name is followed by ``:rest``."""
+    """Whether ``:rest`` follows the name."""
     write: Callable[[Query, Path, int | str], None] | None = None
     """A function that saves the graph directly to a folder within a memory budget; ``None`` if it is always made in
     memory.
     """
     on_disk: Callable[[Path], bool] | None = None
-    """A function that tests whether the data are in a folder; ``None`` if they need no file (embedded or generated)."""
+    """A function that tests whether the data are in a folder; ``None`` if no file is needed (bundled or generated)."""
 
 
 @cache
@@ -97,8 +97,8 @@ def load(name: PathText, split: str | None = None, root: PathText | None = None,
 
     Args:
         name: a data set (``debian``), one with options (``synthetic?nodes=100000&degree=20``), one of a family
-            (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name wins over a path: write ``./debian``
-            for a folder of that name.
+            (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name has priority over a path: write
+            ``./debian`` for a folder of that name.
         split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
             ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25)
             and ``rl`` (10/10/80), both stratified.
@@ -133,7 +133,7 @@ def write(name: str, path: PathText, memory: int | str) -> None:
     Args:
         name: the name of a data set that supports it: ``synthetic`` with its options.
         path: the folder, as for ``handful.storage.save``.
-        memory: the anonymous memory that this process may hold, such as ``"4GiB"``.
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``.
 
     Raises:
         DatasetError: there is no such data set, or it is always made in memory.

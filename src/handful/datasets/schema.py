@@ -3,12 +3,12 @@
 Columns are found by name: their order in a table does not matter. Features are in the order of the schema.
 
 ============  =========================================================================================
-number        missing values filled, an indicator column where some are missing, scaled
-date          the same, in days since 1970 (durations in days, times of day in hours)
-boolean       0 or 1, filled in the same way, not scaled
+number        missing values filled, with an indicator column if some are missing; then scaled
+date          as a number: days since 1970 (durations in days, times of day in hours)
+boolean       0 or 1, filled like a number, not scaled
 category      one column per value, and one for missing values and for values that are not in the schema
-text          the words hashed into some columns, where that is asked for
-vector        a list of numbers, as it is; a missing one is filled
+text          the words hashed into several columns, if the user asks for it
+vector        a list of numbers, unchanged; a missing vector is filled
 ============  =========================================================================================
 """
 
@@ -33,7 +33,7 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""Text with more distinct values than this, and than half the rows, is not a category: it has names or sentences."""
+"""A text column is not a category if its number of distinct values exceeds this number and half the number of rows."""
 SOME_NUMBERS = 20
 """A text column with more different numbers than this, and few other values, is read as numbers."""
 MOST_ENTRIES = 1 << 20
@@ -58,17 +58,17 @@ class Column:
 
     Args:
         name: the name of the column.
-        kind: see the module.
+        kind: one of the kinds in the docstring of this module.
         fill: the replacement of a missing value, one number per entry; empty if missing values are refused.
         indicator: whether another feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.
-        quantiles: if not empty, a number is encoded by its position among them, as a normal score.
+        quantiles: if not empty, a number is encoded by its position among these quantiles, as a normal score.
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
         size: the entries of a vector, or the features that a text is hashed into.
         idf: for text, the weight of each hashed feature: ln((1 + rows) / (1 + rows with this feature)) + 1.
         missing: the number of rows without a value when the schema was fitted.
-        marks, shares: the distribution of the column at that time; see ``handful.datasets.drift``.
+        marks, shares: the distribution of the column when the schema was fitted; see ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -103,7 +103,7 @@ class Column:
         return len(self.categories) + 1 if self.kind == "category" else self.size + self.indicator
 
     def numbers(self, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
-        """float64 ``(rows, size)``, and which rows are missing.
+        """The values, float64 ``(rows, size)``, and a mask of the rows with missing values.
 
         A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
         """
@@ -242,7 +242,7 @@ class Schema:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     def check(self, rows: TableFile, say: Say) -> None:
-        """Raise an error with all columns of the schema that a table lacks; note the columns that are not used."""
+        """Raise an error with all columns of the schema that a table lacks; print a note with the unused columns."""
         has, needed = rows.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
             needs = f"has no column {_list_names(lacking)}, which the schema needs"
@@ -271,7 +271,7 @@ class Schema:
         return row
 
     def label_fields(self, rows: TableFile, say: Say) -> dict[str, Any]:
-        """The labels of a table by this schema, as fields of ``Graph``; labels that the schema lacks are unknown."""
+        """The labels of a table, encoded by this schema, as fields of ``Graph``; labels that it lacks are unknown."""
         none = not self.labels or (self.task == "classification" and not self.classes)
         if none or any(name not in rows.names for name in self.labels):
             return {}
@@ -344,7 +344,7 @@ class Schema:
         """The inverse of ``to_json``, also from a file.
 
         Raises:
-            DatasetError: it is not a schema.
+            DatasetError: ``value`` is not a schema.
         """
         try:
             return decode(cls, value)  # type: ignore[no-any-return]
@@ -489,8 +489,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str, ...]:
-    """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several labels, the
-    columns.
+    """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several columns of
+    labels, the names of the columns.
 
     A column without labels has no classes.
     """
@@ -504,13 +504,13 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
     known = texts.drop_null()
     values = known.unique().to_pylist()
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
-        classes = f"'{labels[0]}' has {len(values):,} classes, nearly one a row"
+        classes = f"'{labels[0]}' has {len(values):,} classes, nearly one per row"
         raise rows.error(f"{classes}: name another column as label, or say that it is a regression")
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
 def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
-    """A column of classes as text, with missing values for unknown ones, and whether all are whole numbers."""
+    """A column of classes as text, with missing values for unknown classes; and whether all are whole numbers."""
     pa = arrow()
     column = rows.column(name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
@@ -556,7 +556,7 @@ def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
         order = "ymd" if len(first[0]) == 4 else "dmy" if days > 12 or sign[0] == "." else "mdy" if months > 12 else ""
     if not order:
         such = f"'{name}' holds dates such as '{known[0]}'"
-        raise rows.error(f"{such}, of which day and month cannot be told apart: say that dates are dmy or mdy")
+        raise rows.error(f"{such}, with ambiguous day and month: say that dates are dmy or mdy")
     years = "%Y" if len((first if order == "ymd" else third)[0]) == 4 else "%y"
     date = sign[0].join({"d": "%d", "m": "%m", "y": years}[one] for one in order)
     time = clock[0][:1] + ":".join(("%H", "%M", "%S")[: clock[0].count(":") + 1]) if clock[0] else ""

@@ -1,6 +1,6 @@
-"""Splits of nodes into training, validation and test: functions of their arguments alone, with exact sizes.
+"""Splits of nodes into training, validation and test, with exact sizes; equal arguments give equal splits.
 
-Each returns the three masks under the names that ``Graph`` gives them: ``graph.replace(**stratified_split(...))``.
+Each function returns the three masks by their names in ``Graph``: ``graph.replace(**stratified_split(...))``.
 Shares refer to the nodes with a label. If shares sum to less than one, some nodes are in no mask.
 """
 
@@ -31,7 +31,7 @@ NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """The number of nodes of each mask: the rounded shares of ``count``; if they sum to 1, test gets the rest.
+    """The number of nodes of each mask: the rounded shares of ``count``; if shares sum to 1, test gets all other nodes.
 
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
@@ -51,7 +51,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
         num_nodes: N.
         shares: the shares of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
-        among: boolean ``(N,)``, the nodes to split; all of them when ``None``.
+        among: boolean ``(N,)``, the nodes to split; ``None`` for all nodes.
 
     Returns:
         ``train_mask``, ``val_mask`` and ``test_mask``, boolean ``(N,)``.
@@ -87,8 +87,8 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: the shares of training, validation and test. among: boolean ``(N,)``, the nodes to split; they have a
-            time.
+        shares: the shares of training, validation and test.
+        among: boolean ``(N,)``, the nodes to split; they have a time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
     >>> masks["train_mask"].tolist(), first
@@ -107,7 +107,7 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
 
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
-    """Random masks with the share of every class, up to one node in training and two in the others.
+    """Random masks with the same share of every class, exact up to one node in training and two in the other masks.
 
     The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
     (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are
@@ -136,7 +136,8 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
 
 def _stratum(y: Tensor) -> Tensor:
-    """The key that sorts the nodes: the class, the number, or the rarest of several labels (the last for none)."""
+    """The key that sorts the nodes: the class, the number, or the rarest of a node's labels; nodes without labels come
+    last."""
     if y.ndim == 1:
         return y
     has = y == 1
@@ -186,7 +187,7 @@ def is_drawn(split: str) -> bool:
 
 
 def shares_of(split: str) -> Shares | None:
-    """The shares of training, validation and test of a split to draw; ``None`` if it describes none.
+    """The shares of training, validation and test of a split to draw; ``None`` for any other text.
 
     >>> shares_of("rl"), shares_of("random:50/50/0"), shares_of("official")
     ((0.1, 0.1, 0.8), (0.5, 0.5, 0.0), None)
@@ -214,6 +215,6 @@ def _by_order(order: np.ndarray, num_nodes: int, shares: Shares) -> Masks:
 def _masks(groups: list[np.ndarray], num_nodes: int) -> Masks:
     out = {name: np.zeros(num_nodes, bool) for name in MASKS}
     for name, group in zip(MASKS, groups, strict=True):
-        for lo in range(0, len(group), BLOCK):  # numpy makes an int64 of every index
+        for lo in range(0, len(group), BLOCK):  # numpy converts every index to int64
             out[name][group[lo : lo + BLOCK]] = True
     return {name: torch.from_numpy(mask) for name, mask in out.items()}

@@ -52,7 +52,7 @@ class BlockModel:
     homophily: Share = 0.6
     """The share of edges within a class."""
     features: Annotated[int, Range(0, 2**20)] = 64
-    """0 for topology and labels alone."""
+    """The number of features; 0 for a graph with only topology and labels."""
     signal: Annotated[float, Range(0, 1e6)] = 2.0
     """The distance of the class means from the origin, in standard deviations of the noise."""
     half: bool = False
@@ -62,7 +62,7 @@ class BlockModel:
     train: float = 0.5
     val: float = 0.25
     test: float | None = None
-    """The share of test nodes; by default the rest."""
+    """The share of test nodes; by default all remaining nodes."""
     seed: Annotated[int, Range(0, 2**62)] = 0
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class BlockModel:
 
     @property
     def power(self) -> float:
-        """1 − a, of the sums of the weights."""
+        """1 − a, the exponent of the cumulative weights."""
         return 1 - 1 / (self.exponent - 1)
 
     @property
@@ -130,7 +130,7 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of each place, and their other ends."""
+    """The pairs of nodes. A place is a position in ``member``; each place is the first end of some pairs."""
 
     model: BlockModel
     member: np.ndarray
@@ -142,7 +142,7 @@ class _Pairs:
         return np.array([_offset(int(size), self.model) for size in np.diff(_starts(self.model))])
 
     def first(self, lo: int, hi: int) -> np.ndarray:
-        """The first pair of each place from lo to hi, and the end of the last.
+        """The index of the first pair of each place from ``lo`` to ``hi``, and the index after the last pair.
 
         The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, up to one pair.
         """
@@ -157,7 +157,7 @@ class _Pairs:
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
-        """The other end of every pair, for the places from ``lo`` on whose first pairs are ``first``."""
+        """The other end of every pair of the places from ``lo`` on; ``first`` are the first pairs of these places."""
         offset, power = self.offsets, self.model.power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
@@ -194,8 +194,8 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
 
 
 def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
-    """``(N, features)``, ``rows`` at a time: for each class a mean of length ``signal`` in a random direction, plus
-    standard noise."""
+    """The features ``(N, features)``, ``rows`` at a time: the mean of the class, of length ``signal`` in a random
+    direction, plus standard normal noise."""
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
     key = np.uint64(derive_seed(model.seed, NOISE))
@@ -208,7 +208,7 @@ def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iter
 
 def generate(model: BlockModel) -> Graph:
     """The graph of a block model; the same options give the same graph."""
-    # Ends are drawn, sorted and checked: memory holds about four copies of an edge, and two of a node's row of x.
+    # The peak memory is about four copies of the edges and two copies of x.
     needed = model.nodes * (model.degree * 32 + model.features * 2 * model.dtype.itemsize + 100)
     require_memory(needed, f"synthetic with {model.nodes:,} nodes of degree {model.degree:g}")
     masks: dict[str, Any] = random_split(model.nodes, model.shares, derive_seed(model.seed, SPLIT))
@@ -229,8 +229,8 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
     Args:
         model: a block model of any size that fits on the disk.
         path: as for ``handful.storage.save``.
-        memory: the anonymous memory that this process may hold, such as ``"4GiB"``: 8 bytes for every node, and
-            ``LEAST`` to work with.
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. The minimum is 8 bytes per node
+            plus ``LEAST`` bytes of working memory.
 
     Raises:
         HandfulError: the memory or the free space of the disk is not enough.
@@ -264,7 +264,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _like(model: BlockModel) -> Graph:
-    """A small graph with the same fields as the model's graph, except arrays; its classes are as unequal."""
+    """A small graph with the same fields as the model's graph, except arrays."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

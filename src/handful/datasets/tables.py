@@ -22,7 +22,7 @@ from handful.errors import DatasetError, first_line
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
-"""The size is large, since pyarrow builds the lookup table of text ids again for each block."""
+"""The bytes of a block. Blocks are large, since pyarrow rebuilds the lookup table of text ids for each block."""
 HEADER_BYTES = 1 << 22
 """The number of bytes at the start of a file that are searched for a header."""
 HEADLESS = ("source", "target", "weight")
@@ -100,7 +100,7 @@ class TableFile:
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
         """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
         that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` is the
-        encoding of its text. Errors of a table in memory call it ``name``."""
+        encoding of its text. For a table in memory, error messages use ``name``."""
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
             return cls(Path(name), tuple(table.column_names), table=table)
@@ -138,7 +138,7 @@ class TableFile:
 
     @property
     def named(self) -> list[str]:
-        """The columns that have a name in the header: pandas writes its index without one."""
+        """The columns that have a name in the header: pandas writes its index as a column without a name."""
         return [name for name in self.names if not name.startswith(UNNAMED)]
 
     def has(self, name: str) -> str:
@@ -215,8 +215,8 @@ class TableFile:
         return resolved(column) if len(self.table) else column
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """The table with codes as text: columns of ``names`` that a CSV file has as whole numbers, with leading zeros
-        in some cell.
+        """The table with codes as text. A code is a column of ``names`` in a CSV file with whole numbers, some of them
+        with leading zeros.
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
@@ -295,7 +295,7 @@ class TableFile:
             raise DatasetError(f"{self.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
-        """A column of numbers as float64, dates and durations in days, times of day in hours; text by its ``format``.
+        """A column as float64: numbers; dates and durations in days; times of day in hours; text dates by ``format``.
 
         Infinite values are refused. If ``missing`` is set, missing values are NaN; else they are refused too.
         """
@@ -345,7 +345,7 @@ def places_among(values: Any, among: Any) -> np.ndarray:
 
 
 def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
-    """The number of every id, -1 for an unknown one; and the ``known`` ids, with the unknown ones if it ``grows``."""
+    """The number of every id, -1 for an unknown id; and the ``known`` ids, with the unknown ids added if ``grows``."""
     encoded = values.dictionary_encode()
     places = places_among(encoded.dictionary, known)
     if grows:
@@ -363,7 +363,7 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add the message ``words`` for each row where ``wrong`` is true; ``{}`` in it becomes the value of the row.
+        """Add the message ``words`` for each row where ``wrong`` is true; the value of the row replaces ``{}``.
 
         ``row`` is the number of the first row.
         """

@@ -1,5 +1,5 @@
-"""The hot loops, on arrays alone: numba for the CPU, Triton for GPUs, plain torch for any other device.
+"""The hot loops, on plain arrays: numba for the CPU, Triton for GPUs, plain torch for any other device.
 
-``csr`` builds and reads compressed rows, ``subgraph`` cuts induced parts out of them, ``aggregate`` multiplies
-by them. ``threads`` has the thread pool that all of them use.
+``csr`` builds and reads compressed rows (CSR), ``subgraph`` cuts induced parts out of a CSR, ``aggregate`` multiplies
+by a CSR. ``threads`` has the thread pool of all kernels.
 """

@@ -2,11 +2,11 @@
 
     out = max(0, norm(x)) · keep / (1 - p),   keep[i, j] = hash(seed, i, j) ≥ p
 
-The mathematics of ``torch.nn.BatchNorm1d`` or ``LayerNorm``, ``relu`` and inverted dropout. No mask is stored: the
-gradient passes where the output is positive. bfloat16 and float16 are stored as such and summed in float32. The loops
+The result is that of ``torch.nn.BatchNorm1d`` or ``LayerNorm``, ``relu`` and inverted dropout. No mask is stored: the
+gradient passes where the output is positive. bfloat16 and float16 inputs are summed in float32. The loops
 are in ``activation_numba`` and ``activation_triton``.
 
-``seed`` names the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
+``seed`` determines the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: 
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """Dropout of ``x`` ``(N, F)`` alone."""
+    """Only dropout of ``x`` ``(N, F)``, without norm and ReLU."""
     return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
 
 

@@ -1,5 +1,5 @@
-"""The loops of ``activation`` in numba, for the CPU. Sums over rows are taken in blocks of a fixed size and then over
-the blocks, so that they do not depend on the number of threads."""
+"""The loops of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the sums of
+the blocks are added, so that the result does not depend on the number of threads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The loops of ``activation`` in Triton, for GPUs: the functions of ``activation_numba``.
 
-Sums over rows are taken in blocks of ``BLOCK`` rows and then over the blocks in order: the same every time.
+Rows are summed in blocks of ``BLOCK`` rows, and then the blocks in order, so the result is the same every time.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, see
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums over rows of the gradient that passes, and of it times ``(x - mean) · rstd``."""
+    """float64 ``(2, F)``: the sums over rows of g, and of g · ``(x - mean) · rstd``; g is the gradient that passes."""
     return _block_sums(_columns_sums, x, x.contiguous(), out, grad, columns, SCALE=hashing.scale(p)).sum(1)
 
 
@@ -175,7 +175,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``, and float64 ``(2, F)``: those of bias and weight."""
+    """The gradient of ``x``, and float64 ``(2, F)``: the gradients of bias and weight."""
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     given = x.contiguous(), out, grad, weight, moments, grad_x
     return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
@@ -209,7 +209,7 @@ def _part(x: Tensor) -> dict[str, Any]:
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """A tile of whole rows. It has fewer rows if rows are wider."""
+    """A tile of whole rows; the number of rows is smaller for wider rows."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 

@@ -20,7 +20,7 @@ AHEAD = 8
 @kernel
 def _spmm_rows(lo: int, hi: int, indptr: Any, indices: Any, scales: Any, x: Any, base: Any, out: Any) -> None:
     weight, left, right, bias = scales
-    # The rows of x and of base may be longer than those of out: the loop reads only the first columns of them.
+    # The rows of x and of base may be longer than the rows of out: the loop reads only their first columns.
     # Prefetching and scaling are written out here: as separate functions they made this loop 1.4 times slower.
     weighted, scaled_in, scaled_out = weight.shape[0] > 0, right.shape[0] > 0, left.shape[0] > 0
     width, line, last, one = out.shape[1], 64 // x.itemsize, indices.shape[0] - 1, weight.dtype.type(1)

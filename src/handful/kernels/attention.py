@@ -3,12 +3,12 @@
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
 Every target attends to itself exactly once, whether or not the adjacency has its self-loop. Edge weights are not used,
-not even those of ``normalized`` adjacencies (LADIES): attention computes the weights of edges.
+not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
 
-The memory kept for the backward pass is O(N·heads + N·F): each row's largest score and its sum, and the part of the
-output that came over edges with a positive score. The gradient of ``a_dst`` follows from that part alone, because
-Σ_u ∂L/∂score_vu = 0 for a softmax. The other gradients take one pass over the reversed edges, which computes the scores
-again. The loops are in ``attention_numba`` and ``attention_triton``.
+The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the part of the
+output from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu = 0 for a
+softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The loops are in
+``attention_numba`` and ``attention_triton``.
 """
 
 from __future__ import annotations

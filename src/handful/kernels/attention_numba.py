@@ -16,8 +16,8 @@ from handful.kernels.threads import kernel, over_rows
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
-    target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
+    """The output; its part from edges with a positive score (empty unless ``keep``); and for every target and head: the
+    largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores."""
     x, a_dst = given.x, given.a_dst
     shape = len(a_dst), *x.shape[1:]
     out = empty(shape, x)

@@ -47,7 +47,7 @@ def _forward_rows(indptr, indices, x, a_src, a_dst, tails, stats, sums, out, kep
     inside = cols < channels
     target = tl.load(a_dst + v * heads + head)
     peak = leaky(tl.load(a_src + own * heads + head) + target)
-    # The sums of the shares, of all and of the positive scores; and both sums of shares times rows.
+    # Σ exp(score − largest) and Σ exp(score − largest) · row; each over all edges, and over edges with positive scores.
     total, above = peak * 0, peak * 0
     acc, positive = tl.zeros([CHANNELS], WIDE), tl.zeros([CHANNELS], WIDE)
     for lo in range(start if TAIL else start - 1, stop, EDGES):
@@ -131,8 +131,8 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output, the part of it that came over edges with a positive score (empty unless ``keep``), and for every
-    target and head its largest score, one over the sum of its shares, and the share of its positive scores."""
+    """The output; its part from edges with a positive score (empty unless ``keep``); and for every target and head: the
+    largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores."""
     x, a_src, a_dst, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]
     out = x.new_empty(targets, heads, channels)

@@ -49,7 +49,7 @@ def draw_ends(
     Args:
         first: int64 ``(places + 1,)``, the first pair of each of these places.
         start: int64 ``(classes + 1,)``, the first place of each class.
-        member: the node at each place of all.
+        member: the node at each place, for all places of the graph.
         offset: float64 ``(classes,)``.
         power: the power of all classes.
         homophily: the share of pairs within a class.
@@ -81,7 +81,7 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
 
 @kernel
 def _noisy(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any) -> None:
-    """Box–Muller: two uniform numbers make two normal ones."""
+    """Box–Muller: two uniform numbers give two normal numbers."""
     columns = out.shape[1]
     for i in range(lo, hi):
         own = mix(key, begin + i)
@@ -96,7 +96,7 @@ def _noisy(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any)
 def noisy_means(y: Array, means: Array, key: np.uint64, begin: int = 0) -> Array:
     """float32 ``(nodes, features)``: row ``y[i]`` of ``means`` plus standard normal noise, for each node i.
 
-    ``begin`` is the id of the first node: the noise of a node depends on its id and on ``key`` alone.
+    ``begin`` is the id of the first node: the noise of a node depends only on its id and on ``key``.
     """
     out = np.empty((len(y), means.shape[1]), np.float32)
     run(_noisy, even_ranges(len(y), get_threads()), begin, y, means, key, out)

@@ -102,7 +102,7 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
 
     Args:
         edges: the result of ``by_blocks``.
-        block: which one.
+        block: the number of the block.
         right: ``(sources of the block,)``, or empty for ones.
         x: ``(sources of the block, F)``.
         out: ``(rows, F)`` in the type of ``x``.
@@ -133,10 +133,10 @@ def attend_block(
 
     Args:
         edges: the result of ``by_blocks``.
-        block: which one.
+        block: the number of the block.
         shift: the first source of the block minus the source number of the first row.
         a_dst: ``(rows, heads)``, the term of each row in the scores of its edges.
-        found: ``(2 or more, rows, heads)``, for each row its largest score, and one over the sum of its shares.
+        found: ``(2 or more, rows, heads)``, for each row the largest score, and 1 / Σ exp(score − largest).
         a_src: ``(sources of the block, heads)``, the term of each source in the scores of its edges.
         x: ``(sources of the block, heads, channels)``.
         out: ``(rows, heads, channels)``.

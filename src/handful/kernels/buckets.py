@@ -89,8 +89,8 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 def imbalance(rows: Array, columns: Array, key: int) -> int:
     """The sum of a hash over all edges minus the sum over their reverses, modulo 2⁶⁴.
 
-    The sums of blocks of edges add up to the sum of all edges. It is 0 if every edge occurs as often as its reverse.
-    Otherwise it is 0 for one key in 2⁶⁴.
+    The results of blocks of edges add up to the result of all edges. The result is 0 if every edge occurs as often as
+    its reverse. Otherwise it is 0 for about one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
     return sum(int(one) for one in run(_imbalance, ranges, rows, columns, np.uint64(key))) % 2**64
@@ -122,7 +122,7 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
 
     Args:
         records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
-        base, rows: see above.
+        base, rows: the first row, and the number of rows.
         loops: whether a row keeps itself as a source.
         repeated: whether to keep repeated sources; if not, each is kept once.
     """

@@ -87,8 +87,8 @@ def counting_sort(
 
     Args:
         keys: from ``base`` to ``base + num_keys - 1``; checked by the caller.
-        values: one for each key.
-        base, num_keys: see above.
+        values: one value for each key.
+        base, num_keys: the smallest key, and the number of possible keys.
         out: gets the values.
         order: int64, gets the original index of each value; ignored if it is empty.
     """

@@ -3,7 +3,7 @@
 | device | loops | file |
 |---|---|---|
 | ``cpu`` | numba | ``NAME_numba.py`` |
-| ``cuda`` (ROCm calls its devices so too), where Triton imports | Triton | ``NAME_triton.py`` |
+| ``cuda`` (also the name on ROCm), if Triton is installed | Triton | ``NAME_triton.py`` |
 | any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
 ``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which also serves second
@@ -50,8 +50,8 @@ def _loops(name: str, which: Backend) -> Any:
 
 
 class OnTheirDevice:
-    """The functions of a module; each makes the device of its first tensor the current device, where Triton
-    launches."""
+    """The functions of a module. Each runs with the device of its first tensor as the current device, since Triton
+    launches kernels there."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -75,8 +75,8 @@ def has_triton() -> bool:
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """In this context, the implementation ``which`` of all kernels runs on any device: for tests, and to audit the code
-    for GPUs.
+    """In this context, all kernels use the implementation ``which`` on any device: for tests, also of the code for
+    GPUs.
 
     Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
     """
@@ -112,8 +112,8 @@ class Fused(ABC):
 
     @abstractmethod
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
-        """The gradients of the inputs, at least those that are ``needed``, from the tensors that ``forward`` has
-        saved."""
+        """The gradients of the inputs, from the tensors that ``forward`` has saved. Gradients that are not ``needed``
+        may be ``None``."""
 
     def __call__(self, x: Tensor, *others: Tensor | None) -> Tensor:
         """The output, differentiable in the inputs, also twice."""

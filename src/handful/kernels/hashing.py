@@ -1,9 +1,10 @@
 """Random bits without a generator's state: a hash of (seed, row, column), the same on any device and thread.
 
-A row's 64-bit key is the splitmix64 finaliser of seed and row; a column mixes the two halves of the key with its number
-through a 32-bit finaliser (multiply and xor-shift, twice). Nothing is stored, and any element can be computed alone.
+A row's 64-bit key is the splitmix64 finaliser of seed and row. The bits of a column are a 32-bit finaliser (multiply
+and xor-shift, twice) of the two halves of the key and the column's number. Nothing is stored, and each element can be
+computed alone.
 
-``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread may draw any of them in
+``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread can draw any number in
 any order. ``mix`` is the output function of SplitMix64.
 """
 
@@ -98,7 +99,7 @@ def scale(p: float) -> float:
 
 @kernel
 def mix(key: int, counter: int) -> Any:
-    """64 random bits for this key and counter; they may be a key themselves."""
+    """64 random bits for this key and counter; the result can be the key of further draws."""
     return mix64(np.uint64(key) + np.uint64(counter) * np.uint64(GOLDEN))
 
 

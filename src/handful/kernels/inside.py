@@ -11,8 +11,8 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""With at most this many parts, a part keeps the places of its edges. With more, it keeps their ends, which take twice
-the memory."""
+"""With at most this many parts, a part stores the indices of its edges. With more parts, it stores the ends of its
+edges, which take twice the memory."""
 
 
 class Inside(NamedTuple):
@@ -42,7 +42,8 @@ def _keep(
     lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int,
     kept: Any, kept_target: Any, own: Any,
 ) -> int:  # fmt: skip
-    """Pack the edges inside a part and the part of each, as places if ``kept_target`` is None; return their number."""
+    """Write the edges inside a part, and the part of each edge, one after another from ``lo`` on; return the end. An
+    edge is its index if ``kept_target`` is None, else its two ends."""
     line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
     at = np.uint64(lo)
     for e in range(at, np.uint64(hi)):

@@ -4,11 +4,11 @@
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
 
-The nodes of the batch, which have the loss, are the first of ``previous``. Other nodes of ``previous`` are sources
-only if they are drawn again. A node has an empty row if neither it nor a neighbour is drawn.
+The targets of the batch are the first nodes of ``previous``. Other nodes of ``previous`` are sources only if they are
+drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
-first to arrive are drawn. A node's time depends on the key and its id alone. The host draws for every device.
+first to arrive are drawn. A node's time depends only on the key and its id. The host draws for every device.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
 
     Args:
         graph: the CSR to draw from.
-        previous: int64, distinct ids; the first ``batch`` of them are always sources too.
+        previous: int64, distinct ids; the first ``batch`` ids are also always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """

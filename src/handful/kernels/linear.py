@@ -47,14 +47,14 @@ def as_asked(x: Tensor) -> Tensor:
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """``out + x · weightᵀ``, written over ``out``: no other tensor of its size is made in float32."""
+    """``out + x · weightᵀ``, written over ``out``; in float32, without another tensor of the size of ``out``."""
     if out.dtype == x.dtype == weight.dtype:
         return out.addmm_(x, weight.T)
     return out.add_(linear(x, weight))
 
 
 class PooledLinear(Fused):
-    """The product in memory of earlier activations; for bfloat16 that of the rounded numbers, rounded once."""
+    """The product, in memory that earlier activations used. In bfloat16, the inputs and the output are rounded."""
 
     def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
@@ -75,7 +75,7 @@ class PooledLinear(Fused):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
-    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; added to ``onto`` in place if it is given."""
+    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; added in place to ``onto``, if given."""
     out = memory.empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:

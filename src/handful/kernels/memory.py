@@ -1,8 +1,8 @@
-"""Memory reuse: the pages of a freed activation are kept for the next one.
+"""Memory reuse: the memory of a freed activation is kept for the next activation.
 
 The system clears every page of a new block. For a layer's activations this takes a quarter of the time of the product
-that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks, in use and kept, are together
-at most an eighth larger than the peak of those in use. ``release`` gives the kept ones back to the system.
+that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks together exceed the peak of the
+blocks in use by at most an eighth. ``release`` returns the unused blocks to the system.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Smaller blocks, in bytes, come from torch's allocator: there are many, and clearing them is fast."""
+"""Blocks with fewer bytes than this come from torch's allocator: there are many, and clearing them is fast."""
 ALIGNMENT = 64
 
 
 class Pool:
-    """Blocks of bytes. Each is lent to one tensor at a time and comes back when the tensor's storage is freed."""
+    """Blocks of bytes. One tensor at a time uses a block; the block returns to the pool when its storage is freed."""
 
     def __init__(self) -> None:
         self.live = 0
@@ -38,10 +38,10 @@ class Pool:
         self._lock = Lock()
 
     def take(self, size: int) -> np.ndarray:
-        """``size`` bytes; the block is free again once the array, and every view of it, is gone."""
+        """``size`` bytes; the block is free again when the array and all its views are freed."""
         with self._lock:
             self._collect()
-            # The block that came back last is most likely in the cache; one that is much too large would be wasted.
+            # The block that returned last is most likely in the cache. A block that is much too large is not used.
             fits = (i for i, block in enumerate(reversed(self.kept), 1) if size <= _size(block) <= size + size // 8)
             result = next(fits, None)
             if result is None:
@@ -57,7 +57,7 @@ class Pool:
         return lent
 
     def release(self) -> None:
-        """Forget the blocks that nothing uses, and the peak."""
+        """Drop the unused blocks, and reset the peak."""
         with self._lock:
             self._collect()
             self.kept.clear()
@@ -70,9 +70,9 @@ class Pool:
             self.kept.append(block)
 
     def _make_room(self, size: int) -> None:
-        """Drop the oldest kept blocks until ``size`` more bytes exceed the peak by an eighth at most.
+        """Drop the oldest unused blocks until ``size`` more bytes exceed the peak by at most an eighth.
 
-        The eighth is for blocks of several sizes: with less room they would replace each other again and again.
+        With less room, blocks of different sizes would replace each other again and again.
         """
         spare = max(self.peak, self.live + size) * 9 // 8 - self.live - size
         while sum(map(_size, self.kept)) > spare:
@@ -105,7 +105,7 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def release() -> None:
-    """Return kept blocks, and the free memory of the C library, to the system."""
+    """Return unused blocks, and the free memory of the C library, to the system."""
     _pool.release()
     if platform.system() == "Linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
@@ -114,9 +114,9 @@ def release() -> None:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """``tensor`` on ``device``. It goes to a GPU from pinned memory, and the host does not wait for the copy.
+    """``tensor`` on ``device``. For a GPU, the copy is from pinned memory, and the host does not wait for the copy.
 
-    The copy belongs to the current stream. torch keeps the pinned memory until it is done.
+    The copy belongs to the current stream. torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
@@ -124,9 +124,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """A function like ``sent``; tensors with the same start in memory, as in a trimmed sample, are sent once.
+    """A function like ``sent`` that sends tensors with the same start in memory only once, as in a trimmed sample.
 
-    Call it with the longest of them first, while all of them exist.
+    Send the longest of these tensors first, while all of them exist.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

@@ -23,7 +23,7 @@ NODE = (1 << TREE) - 1
 _FEW = 4_000
 """Below this many rows or edges, one thread is faster than two."""
 _SCAN = 48
-"""With at most this many picks, each is compared with the others. With more, one pass over the row selects them."""
+"""With at most this many picks, each pick is compared with the others. Otherwise one pass over the row draws all."""
 
 
 class Known:
@@ -50,7 +50,7 @@ class Known:
             _enter(self.keys, self.count, self.table)
 
     def meet(self, keys: np.ndarray) -> np.ndarray:
-        """int64, the number of each of ``keys``; new ones get the next numbers."""
+        """int64, the number of each of ``keys``; new keys get the next numbers."""
         self._reserve(len(keys))
         numbers = np.empty(len(keys), np.int64)
         self.count = int(_number(keys, self.keys, self.table, self.count, True, numbers))
@@ -142,8 +142,8 @@ def until(
     start: np.ndarray, stop: np.ndarray, limit: np.ndarray, time: np.ndarray, col: np.ndarray, of_nodes: bool,
     last: int = -1, threads: int = 1,
 ) -> None:  # fmt: skip
-    """Cut rows, whose edges ascend in time, to the edges up to ``limit``; if ``last`` is given, to the last ones of
-    these.
+    """Cut rows, whose edges ascend in time, to the edges up to ``limit``; with ``last``, to the last ``last`` of these
+    edges.
 
     Args:
         start, stop: the start and end of the rows; changed in place.
@@ -186,7 +186,7 @@ def _distinct(start: int, degree: int, key: int, out: Any) -> None:
 def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
     """Distinct edges, drawn one after the other with probability ∝ weight: the edges with the largest log(u) / w.
 
-    ``out`` is a heap with the smallest of them on top. Edges of weight 0 come last.
+    ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 come last.
     """
     take = out.shape[0]
     rank = np.empty(take)
@@ -274,13 +274,13 @@ def pick(
     Args:
         start, stop: the start and end of the rows.
         count: the maximum number of edges to take of each row.
-        replace: draw with replacement, ``count`` edges of every row that has an edge.
-        weight: the weight of every edge, for proportional probabilities; ``None`` for equal ones.
-        key: the random numbers of a row depend on this key and the name of the row.
-        names: int64, the name of every row; ``None`` for its index.
+        replace: whether to draw with replacement: then every row with an edge gives ``count`` edges.
+        weight: the weight of every edge, for proportional probabilities; ``None`` for equal probabilities.
+        key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
+        names: int64, a number that identifies each row; ``None`` for the index of the row.
 
     Raises:
-        ValueError: a weight is negative or not finite, or all weights of a row are 0 and ``replace``.
+        ValueError: a weight is negative or not finite; or, with ``replace``, all weights of a row are 0.
     """
     degree = stop - start
     if count >= 0:
@@ -314,7 +314,7 @@ def heads(
     keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
     limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
 ) -> np.ndarray:  # fmt: skip
-    """The keys of the nodes at the other end of picked edges, each in the tree of its row.
+    """The keys of the nodes at the other end of picked edges; a key has the tree number of the edge's row.
 
     Args:
         keys, first, edges: the rows, and the result of ``pick``.
@@ -347,7 +347,7 @@ class Neighborhood(NamedTuple):
     nodes: np.ndarray
     """int64, the graph's ids."""
     indptr: np.ndarray
-    """int64, one row for every node met before the last hop."""
+    """int64, the row pointers of all nodes that are not new in the last hop."""
     indices: np.ndarray
     """int32, the source of each sampled edge."""
     edges: np.ndarray
@@ -362,8 +362,8 @@ def sample(
     """Sample around ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every node that is new in this
     hop.
 
-    A node's edges are chosen once, when it is first met, without replacement; -1 takes them all. The draws of a node
-    depend only on ``key`` and its id.
+    A node's edges are chosen once, when the node first appears, without replacement; -1 takes all edges. The draws of a
+    node depend only on ``key`` and its id.
     """
     known, first, total, met = Known(seeds), 0, 0, [len(seeds)]
     rows, sources, edges = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]

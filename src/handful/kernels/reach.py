@@ -1,4 +1,4 @@
-"""The nodes from which some targets can be reached in a few hops, and the rows among them."""
+"""The nodes from which given targets can be reached in a few hops, and their rows of the CSR."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
 
 
 class Reach(NamedTuple):
-    """The nodes from which some targets can be reached in a few edges.
+    """The nodes from which given targets can be reached by paths of a few edges.
 
-    ``order`` has their ids, nearest first, and ascending among those of the same distance. ``counts`` has the number of
-    nodes within 0, 1, … edges. All but the farthest keep their rows: row i of ``order`` starts at ``indptr[i]``,
-    and the rows within 0, 1, … edges have ``edges`` edges.
+    ``order`` has the node ids, nearest first; ids at the same distance ascend. ``counts`` has the number of nodes
+    within 0, 1, … edges. All nodes except the farthest keep their rows: the row of node ``order[i]`` starts at
+    ``indptr[i]``. ``edges`` has the number of edges in the rows of the nodes within 0, 1, … edges.
     """
 
     order: Tensor
@@ -58,9 +58,9 @@ class Reach(NamedTuple):
 
 
 def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
-    """All nodes from which ``targets`` can be reached in ``hops`` edges.
+    """All nodes from which ``targets`` can be reached by a path of at most ``hops`` edges.
 
-    Away from the CPU the host waits for the device once, for all numbers together.
+    On a GPU the host waits for the device once, for all counts together.
 
     Args:
         indptr, indices: the CSR of a square matrix.
@@ -84,7 +84,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
 
 
 def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
-    """The distances of all nodes, then one sort by them, so the host need not know the size of a hop."""
+    """``reach`` by the distances of all nodes and one sort by distance, so the host does not need the size of a hop."""
     distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
     distance.index_fill_(0, targets, 0)
     ops = loops("subgraph", indptr.device)
@@ -109,7 +109,7 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
 
 
 def with_all(indptr: Tensor, reach: Reach) -> Reach:
-    """``reach`` with all other nodes as the farthest, and with the rows of all nodes."""
+    """``reach`` with all other nodes added as the farthest, and with the rows of all nodes."""
     missing = torch.ones(len(indptr) - 1, dtype=torch.bool, device=indptr.device)
     missing[reach.order] = False
     order = torch.cat([reach.order, missing.nonzero().squeeze(1)])
@@ -118,8 +118,8 @@ def with_all(indptr: Tensor, reach: Reach) -> Reach:
 
 
 def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
-    """The sources of the rows of ``reach``, numbered by their places in ``reach.order``; and the place of every node,
-    undefined for nodes that are not there."""
+    """The sources of the rows of ``reach``, as positions in ``reach.order``; and the position of every node, which is
+    undefined for nodes that are not in ``reach``."""
     rows = len(reach.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
     place.scatter_(0, reach.order, torch.arange(len(reach.order), dtype=torch.int32, device=indptr.device))
@@ -132,7 +132,7 @@ def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, T
 
 
 def edges_of_rows(indptr: Tensor, reach: Reach) -> Tensor:
-    """The places in a CSR of the edges of the rows of ``reach``, one row after another."""
+    """The positions in a CSR of the edges of the rows of ``reach``, one row after another."""
     rows, edges = reach.order[: len(reach.indptr) - 1], reach.edges[-1] if reach.edges else 0
     shift = torch.repeat_interleave(indptr[rows] - reach.indptr[:-1], reach.indptr.diff(), output_size=edges)
     return shift + torch.arange(edges, device=indptr.device)

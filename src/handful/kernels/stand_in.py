@@ -1,5 +1,5 @@
-"""Batches with stand-ins (``handful.mean_field``): the edges of a sample, renumbered, with one per stand-in; and rows
-with their first hop."""
+"""Kernels for batches with stand-ins (``handful.mean_field``): the renumbered edges of a sample with its stand-ins, and
+the features of its rows with their first hop."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from handful.kernels.threads import kernel, over_rows, prefetch
 
 Edges = tuple[Tensor, Tensor, Tensor | None]
 AHEAD, LINE = 8, 16
-"""How many edges ahead a source's row is prefetched, and how many float32 a cache line holds."""
+"""The prefetch distance in edges, and the number of float32 values in a cache line."""
 
 
 class StandIns(NamedTuple):
-    """Rows of a sample and their stand-ins, and the edges among them."""
+    """The rows of a sample, their stand-ins, and the edges between all of these."""
 
     rows: Tensor
-    """int64, the row of the sample that each row is, or stands in for the neighbours of."""
+    """int64, the row of the sample that each row copies; for a stand-in, the row whose neighbours it replaces."""
     level: Tensor
     """int64, 0 for a row of the sample, 1 for a stand-in."""
     sizes: list[int]
@@ -44,7 +44,7 @@ def _number(ends: Any, begin: Any, share: Any, rows: Any, level: Any, place: Any
             for v in range(lo, hi):
                 if stands_in == 0 or share[v] > 0:
                     rows[count], level[count], place[stands_in, v] = v, stands_in, count
-                    if v < share.shape[0]:  # the others have no edges
+                    if v < share.shape[0]:  # the other rows have no edges
                         edges += 1 if stands_in else begin[v + 1] - begin[v] + (share[v] > 0)
                     count += 1
                     indptr[count] = edges
@@ -69,15 +69,16 @@ def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place
 
 
 def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int]) -> StandIns:
-    """A sample with a stand-in for every row of positive ``share``, numbered by the layer up to which a row is needed.
+    """A sample with a stand-in for every row of positive ``share``; rows that more layers need have smaller numbers.
 
-    Row v of the sample enters layers 1 to i for the largest i with v < t_{i-1}, and its stand-in for the largest with
-    v < t_i. A row has its edges of the sample and one from its stand-in; a stand-in has one, to itself.
+    Row v of the sample is an input of layers 1 to i, for the largest i with v < t_{i-1}. Its stand-in is an input of
+    layers 1 to i, for the largest i with v < t_i. A row has its edges of the sample and one edge from its stand-in. A
+    stand-in has one edge, to itself.
 
     Args:
         edges: ``indptr``, ``indices`` and ``weight`` (or ``None`` for ones) of the t_1 rows of the sample with edges.
         scale: float ``(t_1,)``, the factor of the weights of a row.
-        share: float ``(t_1,)``, the weight of the stand-in in the row that it serves.
+        share: float ``(t_1,)``, the weight of a row's stand-in in the aggregation of the row.
         ends: s_1 = t_0, t_1, …, t_{L-1}, 0: the sources of layer 1, and the targets of the layers.
 
     >>> edges = torch.tensor([0, 1, 1]), torch.tensor([1]), torch.tensor([1.0])
@@ -141,10 +142,11 @@ def _shrink(lo: int, hi: int, indptr: Any, indices: Any, weight: Any, level: Any
 def gather_hops(
     x: Tensor, rows: Tensor, level: Tensor, features: int, edges: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> Tensor:
-    """[X_k ‖ X_{k+1}] of every row and its level k, from ``x`` = [X_0 ‖ X_1 ‖ …] with ``features`` columns each.
+    """[X_k ‖ X_{k+1}] for every row of level k, from ``x`` = [X_0 ‖ X_1 ‖ …], where each X_k has ``features`` columns.
 
-    With ``edges`` (``add_stand_ins``), rows of level 0 get the weighted sum of X_k over their edges in place of X_1. A
-    stand-in's own half is X_1 of the row that it serves, so this is the sampled first hop, shrunk to the exact one.
+    With ``edges`` (``add_stand_ins``), the second half of a row of level 0 is the weighted sum of the first halves of
+    its sources, not X_1. The first half of its stand-in is X_1, so this sum lies between the sampled first hop and the
+    exact first hop X_1.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
     >>> gather_hops(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)

@@ -1,10 +1,9 @@
 """Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
 
 The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
-The loop has no branch: it always writes, and adds the result of the comparison to the cursor. The edges that are kept,
-    one
-in m, are put together by part; they may wait in memory, in a file or on another machine. ``part_csr`` renumbers the
-edges of one part.
+The loop has no branch: it always writes, and adds the result of the comparison to the cursor. About one edge in m is
+kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine. ``part_csr`` renumbers
+the edges of one part.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ BLOCK = 1 << 22
 AHEAD = np.uint64(32)
 """The prefetch distance of a source's part, in edges: no cache holds the parts of all nodes of a large graph.
 
-If a cache holds them, prefetching costs 0.02 ns of the 0.8 ns per edge: one loop serves all sizes.
+If a cache holds them, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one loop is used for all sizes.
 """
 
 
@@ -39,7 +38,7 @@ class Cut(NamedTuple):
     source: np.ndarray
     """``(edges,)``, the sources, by their numbers in the graph."""
     value: np.ndarray
-    """``(edges,)``, the value of each edge; empty if there are none."""
+    """``(edges,)``, the value of each edge; empty if edges have no values."""
 
     def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``degree``, ``source`` and ``value`` of part p."""
@@ -53,8 +52,8 @@ def _keep(
     lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, part: Any, m: int, values: Any,
     kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
-    """Pack the kept edges of rows lo to hi, starting at the place of their first edge, and count the rows and edges of
-    every part.
+    """Write the kept edges of rows ``lo`` to ``hi`` one after another, from the index of their first edge on, and count
+    the rows and edges of every part.
 
     Places and ids are unsigned: numba then omits the test for negative numbers, which halves the time per edge.
     """
@@ -106,7 +105,7 @@ def cut(
         begin: the node of the first row.
         indptr: int64 ``(rows + 1,)``, the start of each row in ``indices``.
         indices: the sources, checked by the caller; other rows may come before and after.
-        part: ``(N,)``, the part of every node of the graph; ``m`` or above for none.
+        part: ``(N,)``, the part of every node of the graph; ``m`` or above for a node in no part.
         m: the number of parts.
         values: one value per edge, as long as ``indices``.
 
@@ -136,7 +135,7 @@ def cut(
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """``array`` as unsigned numbers in the same memory: kernels then omit the test for negative places."""
+    """``indices`` as unsigned numbers in the same memory: kernels then omit the test for negative indices."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 
@@ -186,9 +185,10 @@ def _ones(word: Any) -> Any:
 
 @kernel
 def _bitmap(nodes: Any, n: int) -> Any:
-    """A set of nodes with a fast rank of its members; it takes a fifth of a byte for each of ``n`` nodes.
+    """A set of nodes with a fast rank of its members, in a fifth of a byte for each of ``n`` nodes.
 
-    For every word of 64 nodes: a bit per member, and the number of members in earlier words.
+    The set has two numbers for every 64 nodes: a word with a bit per member, and the number of members in earlier
+    words.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -243,7 +243,7 @@ def parts(
 def joined(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's."""
+    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's arrays."""
     none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
     return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
 
@@ -270,7 +270,7 @@ def induced(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
 
-    Rows ascend if ``nodes`` do.
+    The sources of a row ascend if ``nodes`` ascend.
     """
     local = np.full(len(indptr) - 1, -1, np.int32)
     local[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -286,7 +286,7 @@ def induced(
 
 @kernel
 def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
-    """Add to ``out`` how often each number below its length is in ``part[lo:hi]``."""
+    """Add to ``out[i]`` the number of times that ``part[lo:hi]`` contains i, for each i below the length of ``out``."""
     for v in range(lo, hi):
         if part[v] < out.shape[0]:
             out[part[v]] += 1

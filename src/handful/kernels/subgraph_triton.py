@@ -1,8 +1,8 @@
 """Algorithm 1 on a GPU: all parts of a partition from one pass over the edges, in Triton.
 
-The rows are taken in the order of their parts. A row is split into pieces of at most ``CHUNK`` edges. A program counts
-each piece, the counts are summed, and then each piece is written to its place. The host needs only the sizes of all
-parts, which it reads at once. So it waits for the device once per epoch.
+The rows are sorted by part. A row is split into pieces of at most ``CHUNK`` edges. A program counts the kept edges of a
+piece, the counts are summed, and then each piece is written to its place. The host needs only the sizes of all parts,
+which it reads together. So it waits for the device once per epoch.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def _cut_rows(
 
     Args:
         indptr, indices: the CSR.
-        node: int64 ``(rows,)``, the node whose row it is.
-        own_part: int32 ``(rows,)``, the part that the row belongs to.
-        used: bool ``(rows,)``; the other rows come last, and stay empty.
+        node: int64 ``(rows,)``, the node of each row.
+        own_part: int32 ``(rows,)``, the part of each row.
+        used: bool ``(rows,)``, whether a row is used; the other rows come last, and stay empty.
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the number of every node in its own part.
         marks: int64, places among the rows; the last one is the end of the rows that are used.
@@ -67,7 +67,7 @@ def _cut_rows(
 
     Returns:
         The start of every row, the sources by their ``local`` numbers, and their edges; on the host, ``marks`` and the
-        starts of their rows.
+        starts of the rows at ``marks``.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
@@ -83,7 +83,7 @@ def _cut_rows(
     launch(counts[1:], None, None)
     torch.cumsum(counts, 0, out=counts)
     row_start = counts[pieces]
-    on_host = torch.stack([marks, row_start[marks]]).tolist()  # here, and nowhere else, the host waits
+    on_host = torch.stack([marks, row_start[marks]]).tolist()  # the only place where the host waits
     out = torch.empty(on_host[1][-1], dtype=torch.int32, device=degree.device)
     edges = torch.empty(len(out) if with_edges else 0, dtype=torch.int64, device=degree.device)
     launch(counts, out, edges if with_edges else None)
@@ -131,10 +131,10 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 
 @triton.jit
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
-    """For a piece of a row at distance ``hop - 1``, set the distance of its sources to ``hop``, if theirs is larger.
+    """For a piece of a row at distance ``hop - 1``, lower the distance of its sources to ``hop``.
 
-    Several programs may mark the same node at once. All of them write ``hop``, which no program of this launch looks
-    for.
+    Several programs may mark the same node at once. All of them write ``hop``, and no program of this launch depends on
+    that value.
     """
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):
@@ -150,7 +150,7 @@ def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDG
 
 
 def spread(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
-    """``spread_torch`` on a GPU; the host waits for nothing."""
+    """``spread_torch`` on a GPU; the host does not wait."""
     rows = len(indptr) - 1
     pieces = starts_torch((indptr.diff() + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
     most = rows + len(indices) // CHUNK

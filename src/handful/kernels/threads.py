@@ -57,8 +57,8 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 def _outnumber_cores() -> None:
     """Start more threads of GNU OpenMP than there are cores: then all of its idle threads sleep, and do not spin.
 
-    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. These threads belong to
-    a thread of ours that never ends; they sleep too.
+    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. A thread of handful
+    that never ends owns the additional threads; they sleep too.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
@@ -86,7 +86,7 @@ def get_threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels and torch use ``count`` threads each; they do not run at the same time."""
+    """Let kernels and torch use ``count`` threads each; kernels and torch do not run at the same time."""
     global _pool, _threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")
@@ -109,7 +109,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` once for this machine, cache the machine code on disk, and print a note on first use.
 
     Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. If
-    several processes need it at once, such as the ranks of a run, one compiles and the others wait.
+    several processes need the kernel at once, such as the ranks of a run, one compiles it and the others wait.
     """
     compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)
     folder, module = compiled.stats.cache_path, function.__module__.rpartition(".")[2]
@@ -132,7 +132,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _held(path: str) -> Iterator[None]:
-    """Hold the lock of a file, or continue after a timeout. Without the lock, two processes compile the same kernel."""
+    """Hold the lock of a file, or continue without it after a timeout: then two processes compile the same kernel."""
     lock = FileLock(path, timeout=LONGEST_COMPILATION)
     with suppress(Timeout, OSError):
         lock.acquire()
@@ -163,7 +163,7 @@ def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: 
     """Call ``function(*piece, *args)`` for every piece: the first on this thread, the others on the pool. Results are
     in order.
 
-    A piece is a range ``lo, hi``, followed by arguments for this call alone.
+    A piece is a range ``lo, hi``, followed by arguments for only this call.
 
     A thread of the pool runs all pieces itself: a thread that waits for its own pool could wait for ever.
     """

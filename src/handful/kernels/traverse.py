@@ -39,7 +39,7 @@ class Sweep(NamedTuple):
     eccentricity: np.ndarray
     """The largest distance."""
     farthest: np.ndarray
-    """A node at that distance, the one with the smallest id."""
+    """The node at the largest distance; of several nodes, the smallest id."""
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Random walks along the rows of a CSR, many at once: plain ones, and node2vec's with p and q."""
+"""Random walks along the rows of a CSR, many at once: plain walks, and node2vec's walks with p and q."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) 
 
 @kernel
 def _step(t: int, v: int, indptr: Any, indices: Any, back: float, out: float, key: int) -> int:
-    """The next node of a walk from ``t`` to ``v``, by rejection sampling, which is fast if the weights are similar."""
+    """The next node of a walk at ``v`` that came from ``t``, by rejection sampling: fast if the weights are similar."""
     start, degree = indptr[v], indptr[v + 1] - indptr[v]
     most = max(back, 1.0, out)
     for k in range(_TRIES):

@@ -1,4 +1,4 @@
-"""The models, one file each, and a register of them by name."""
+"""The models, one file each, and a register of the models by name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def model_defaults(name: str) -> dict[str, Any]:
 
 
 def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model: those ``given``, and defaults for the others. It makes no model.
+    """All options of a model: the ``given`` options, and defaults for the others. No model is made.
 
     Raises:
         HandfulError: the model does not exist, has no such option (the nearest names are given), or cannot take a

@@ -26,7 +26,7 @@ class Stack(Network):
     """embed → layer 0 → layer 1 → … → head."""
 
     embeds = True
-    """Whether ``embed`` does more in evaluation mode than a change of type."""
+    """Whether ``embed`` in evaluation mode is more than a conversion of the type."""
     last_gives_logits = False
     """Whether the last layer gives the logits, and not the head."""
 
@@ -58,7 +58,7 @@ class Stack(Network):
         return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
 
     def knows_hop(self, x: Tensor) -> bool:
-        """Whether rows of ``x`` are [own ‖ aggregated], and not features alone."""
+        """Whether rows of ``x`` are [own ‖ aggregated], and not only features."""
         return self.hop is not None and x.shape[1] > self.in_features
 
     def first_layer(self, x: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ class Stack(Network):
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """The output of the first ``layers`` layers, by chunks."""
         h = x
-        # A product by blocks, or a known first hop, converts the rows itself.
+        # A product by blocks, or a precomputed first hop, converts the rows itself.
         if (adj.in_memory and not self.knows_hop(x)) or self.embeds:
             h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
         for i, block in enumerate(self.blocks()[:layers]):
@@ -124,11 +124,11 @@ class Backbone(Stack):
     """A stack of ``layers`` convolutions.
 
     A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection, the last
-    convolution gives the logits. With one, norm, ReLU and dropout follow every convolution, and a Linear gives the
-    logits. An input projection is a Linear and dropout before the first layer.
+    convolution gives the logits. With an output projection, norm, ReLU and dropout follow every convolution, and a
+    Linear gives the logits. An input projection is a Linear and dropout before the first layer.
 
     The paper uses the architectures of tunedGNN (Luo et al., 2024). tunedGNN also drops features (``input_dropout``),
-    gives two classes two logits (``two_logits``) and adds a self-loop to every node; GCN and GAT always do the last.
+    uses two logits for two classes (``two_logits``), and adds a self-loop to every node, as GCN and GAT always do.
 
     Args:
         in_features: the number of features.
@@ -139,7 +139,7 @@ class Backbone(Stack):
         norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
         residual: add a Linear of the layer's input to its convolution.
         input_dropout: the share of features that a training step drops.
-        two_logits: a binary task, for which ``out_features`` is 1, gets two logits and the cross-entropy of a softmax.
+        two_logits: whether a binary task (``out_features`` is 1) has two logits, with a softmax and cross-entropy.
         input_projection, output_projection: see above.
         options: the options of the subclass.
     """
@@ -196,9 +196,7 @@ class Backbone(Stack):
 
     @property
     def whole_layers(self) -> int:
-        """With BatchNorm, the statistics depend on all nodes of a training batch; otherwise the receptive field has
-        ``depth`` hops.
-        """
+        """The number of layers with BatchNorm in training mode, whose statistics depend on all nodes of a batch."""
         return len(self.acts) if self.norm == "bn" and self.training else 0
 
     def too_small(self, batch: Batch) -> bool:
@@ -237,7 +235,7 @@ class Backbone(Stack):
 
 
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
-    """Whether A(XW) is cheaper than (AX)W. A gathered number costs as much as eight multiplications.
+    """Whether A(XW) is cheaper than (AX)W. One gathered number counts as eight multiplications.
 
     If X has a gradient, A(XW) may cost a tenth more, since it keeps no AX for the backward pass. If X has no gradient,
     (AX)W needs no aggregation in the backward pass.

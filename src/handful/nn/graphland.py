@@ -34,7 +34,7 @@ class PairMLP(nn.Module):
 class GraphLandSAGE(Stack):
     """GraphSAGE with an MLP in each layer: h + MLP([LN h ‖ mean of the neighbours' LN h]).
 
-    Before the layers Linear → dropout → GELU → Linear, after them LN → Linear → GELU → Linear.
+    Linear → dropout → GELU → Linear comes before the layers, and LN → Linear → GELU → Linear after them.
 
     Args:
         in_features, out_features: the number of features and of logits.
@@ -72,7 +72,7 @@ class GraphLandSAGE(Stack):
         return self.outer_input(F.gelu(self.drop(0, 0, inner)))  # type: ignore[no-any-return]
 
     def layer(self, i: int, adj: Adjacency, h: Tensor, normed: Tensor | None = None) -> Tensor:
-        """``normed`` is LN h, if it is known."""
+        """Layer ``i``; ``normed`` is LN h, if it is already computed."""
         z = self.norms[i](h) if normed is None else normed
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
@@ -84,5 +84,5 @@ class GraphLandSAGE(Stack):
         return self.output(h)  # type: ignore[no-any-return]
 
     def drop(self, layer: int, which: int, h: Tensor) -> Tensor:
-        """Dropout ``which`` of a layer; 0 is the embedding."""
+        """Dropout number ``which`` of a layer; layer 0 is the embedding."""
         return drop(h, self.dropout, self.training, derive_seed(self.step_seed, layer, which))

@@ -40,15 +40,16 @@ class Network(nn.Module, ABC):
     Args:
         in_features: the number of features.
         out_features: the number of logits.
-        options: all other arguments, as for ``make_model``. They are kept, so that a saved model can be made again.
+        options: all other arguments, as for ``make_model``. The model keeps its options, so that a saved model can be
+            made again.
     """
 
     takes_batch = True
     """The training loop calls this module with a ``Batch``, not with ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether its layers see other nodes only through weighted sums over edges, with any weights."""
+    """Whether its layers use other nodes only in weighted sums over edges, with any weights."""
     sees_all = False
-    """Whether its layers see all nodes of a batch, so that they must share one subgraph."""
+    """Whether every layer depends on all nodes of a batch, so that all layers must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
 
@@ -83,9 +84,8 @@ class Network(nn.Module, ABC):
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
-        """The aggregation of the features in layer 0 of a model with these options. ``None`` if it transforms them
-        first, or
-        if the aggregation is not linear."""
+        """The aggregation of the features in layer 0 of a model with these options; ``None`` if layer 0 transforms the
+        features first, or if the aggregation is not linear."""
         return None
 
     @property
@@ -110,7 +110,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def blocks(self) -> list[list[nn.Module]]:
-        """The modules of each layer, in the order in which layers run; every module is in one of them."""
+        """The modules of each layer, in the order in which layers run; every module belongs to a layer."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
@@ -118,14 +118,14 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``forward`` on a whole graph, with the temporaries of a chunk of rows at a time; in evaluation mode."""
+        """``forward`` on a whole graph in evaluation mode, by chunks of rows, so that the temporaries stay small."""
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """``layer(*args)`` on the device of layer ``i``; if activations are not kept, the backward pass runs it
+        """``layer(*args)`` on the device of layer ``i``. With activation checkpointing, the backward pass runs it
         again."""
         block = self.blocks()[i]
         device = device_of(block)
@@ -149,7 +149,7 @@ class Network(nn.Module, ABC):
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
         self.step_seed = seed
-        # Other tensors replace the buffers meanwhile: autograd would see a copy back into the same buffers as a change.
+        # Other tensors replace the buffers for this time: to autograd, a copy back into the same buffers is a change.
         for module, name, value in buffers:
             setattr(module, name, value.clone())
         try:
@@ -206,7 +206,7 @@ class Chunks:
         """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
 
         Only the next call may use the result: a subclass may record its progress on disk and resume there, without the
-            results of earlier calls.
+        results of earlier calls.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
@@ -218,7 +218,7 @@ class Chunks:
         return make(0, 0) if out is None else out
 
     def map_rows(self, function: Callable[..., Tensor], *of: Tensor) -> Tensor:
-        """``function(*of)``, which acts on each row alone, by chunks of rows."""
+        """``function(*of)``, which acts on each row separately, by chunks of rows."""
 
         def make(lo: int, hi: int) -> Tensor:
             # All rows need no slice: its backward pass would copy the gradient.

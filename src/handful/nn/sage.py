@@ -18,10 +18,10 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
 class SAGEConv(Conv):
-    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops``, v is among the u.
+    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops``, the mean also includes h_v.
 
-    The skip and W_s act on the same input, so one product with the sum of their weights serves both; each keeps its
-    own parameters and gets its own exact gradient.
+    The skip and W_s act on the same input, so one product with the sum of their weights replaces two products. Each has
+    its own parameters and its own exact gradient.
     """
 
     widens = True
@@ -50,7 +50,7 @@ class SAGEConv(Conv):
         return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
 
     def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Wₙ, and the sums of Wₛ and b with the parameters of ``skip``."""
+        """Three tensors: Wₙ, Wₛ plus the weight of ``skip``, and b plus the bias of ``skip``."""
         neighbor, own, bias = self.neighbor.weight, self.own.weight, self.neighbor.bias
         return (neighbor, own, bias) if skip is None else (neighbor, own + skip.weight, bias + skip.bias)
 
@@ -59,7 +59,7 @@ class SAGEConv(Conv):
 class _Convolution(Fused):
     """mean(h) Wₙᵀ + h Wₛᵀ + b. The product with Wₙ comes before the mean if ``first`` is true.
 
-    On the CPU each term is added to the array of the first one, which saves a pass.
+    On the CPU each term is added to the array of the first term, which saves a pass.
     """
 
     adj: Adjacency

@@ -18,13 +18,13 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: sums over all rows. Every row needs them. The sums of chunks add up."""
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: sums over all rows, which are the sums of the results of chunks."""
 
 
 class GlobalAttention(nn.Module):
     """(Q̂ (K̂ᵀ V) + N V) / (Q̂ (K̂ᵀ 1) + N), Q̂ = Q / ‖Q‖_F and K̂ = K / ‖K‖_F over all N nodes and heads.
 
-    Every head has the full width, and their mean is the output. Without ``use_weight``, V is the input itself.
+    Every head has the full width, and the output is the mean of the heads. Without ``use_weight``, V is the input.
     """
 
     def __init__(self, features: int, heads: int, use_weight: bool) -> None:
@@ -59,7 +59,7 @@ class GlobalAttention(nn.Module):
 
 
 class GraphConv(nn.Module):
-    """H' = Linear(D^(-1/2) (A + I) D^(-1/2) H), or Linear([that ‖ H₀]) with ``use_init``; H₀ is the first embedding."""
+    """H' = Linear(ÂH) with Â = D^(-1/2) (A + I) D^(-1/2), or Linear([ÂH ‖ H₀]) with ``use_init`` and embedding H₀."""
 
     def __init__(self, features: int, use_init: bool) -> None:
         super().__init__()
@@ -89,17 +89,17 @@ class Branch(nn.Module):
 
 
 class SGFormer(Network):
-    """Global attention over the nodes of the batch, beside a GCN; a Linear on w · GCN + (1 − w) · attention.
+    """Global attention over the nodes of the batch, and a GCN; a Linear on w · GCN + (1 − w) · attention.
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
     [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
-    embedding. The architecture is that of the original code; the defaults are those of its commands.
+    embedding. Architecture and defaults come from the original code and its commands.
 
     Args:
         in_features, out_features: the number of features and of logits.
         hidden: the width of both branches.
         layers: the number of attention layers.
-        heads: the number of heads, each of that width; they are averaged.
+        heads: the number of heads, each of the width ``hidden``; they are averaged.
         gnn_layers: the number of layers of the GCN.
         dropout: the share of activations that a training step drops.
         norm: the norm of the GCN: ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
@@ -110,7 +110,7 @@ class SGFormer(Network):
         use_weight: whether attention transforms its values.
         use_act: whether a ReLU follows the attention.
         use_init: whether a convolution of the GCN also takes the branch's first embedding.
-        two_logits: a binary task, for which ``out_features`` is 1, gets two logits and the cross-entropy of a softmax.
+        two_logits: whether a binary task (``out_features`` is 1) has two logits, with a softmax and cross-entropy.
 
     >>> SGFormer(8, 3, hidden=16, gnn_layers=2).depth
     2
@@ -156,19 +156,19 @@ class SGFormer(Network):
 
     @classmethod
     def hops(cls, options: Mapping[str, Any]) -> int:
-        """The attention sees every node; the receptive field of the GCN has as many hops as layers."""
+        """The receptive field of the GCN, which has as many hops as layers; the attention depends on every node."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
     def whole_layers(self) -> int:
-        """Attention sees all nodes."""
+        """All layers, since attention depends on all nodes."""
         return self.depth
 
     def too_small(self, batch: Batch) -> bool:
         return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2
 
     def blocks(self) -> list[list[nn.Module]]:
-        """The attention layers, then those of the GCN."""
+        """The attention layers, then the layers of the GCN."""
         blocks = self.attention.blocks() + ([] if self.graph is None else self.graph.blocks())
         blocks[-1].append(self.output)
         return blocks
@@ -209,8 +209,8 @@ class SGFormer(Network):
         return self._through(self.mix, x, adj, chunks)
 
     def _through(self, last: Callable[..., Tensor], x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """w · GCN + (1 − w) · attention; ``last`` of the two branches. An attention layer takes two passes: the sums
-        over all nodes, then the rows."""
+        """``last`` of the outputs of the two branches. An attention layer takes two passes: the sums over all nodes,
+        then the rows."""
 
         def mapped(i: int, layer: Callable[..., Tensor], *of: Tensor) -> Tensor:
             return chunks.map_rows(partial(self.run_layer, i, layer), *of)

@@ -1,7 +1,7 @@
 """For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
 
-``enable()`` gives PyG the operators that it lacks; then PyG's own loaders run. The loaders here have PyG's names,
-arguments and batches. Each calls ``enable`` when it is made: a script only changes its import.
+``enable()`` registers the operators that PyG's own loaders need. The loaders of this package have PyG's names,
+arguments and batches. Their constructors call ``enable``, so a script needs only another import.
 """
 
 from __future__ import annotations

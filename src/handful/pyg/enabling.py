@@ -34,12 +34,13 @@ _undo: list[Any] = []
 def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
-    It registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
+    The call registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
     ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call them. All other
-    functions of pyg-lib and torch-sparse stay missing. It prints one line. With pyg-lib installed it does nothing.
+    functions of pyg-lib and torch-sparse stay missing. The call prints one line. It does nothing if pyg-lib is
+    installed.
 
     Args:
-        quiet: say nothing.
+        quiet: whether to print nothing.
 
     Raises:
         HandfulError: this version of PyG has not been tested with these operators.
@@ -108,12 +109,12 @@ def _set(owner: Any, name: str, value: Any) -> None:
     _undo.append(lambda: delattr(owner, name) if inherited else setattr(owner, name, before))
 
 
-# -- kernels are loaded before workers are forked: each worker would load them in every epoch ------------------------
+# -- kernels are loaded before workers are forked; otherwise each worker would load them in every epoch --------------
 
 
 def _loading(function: Any, sample: Any) -> Any:
-    """``function``, followed by a call of ``sample`` with its result and arguments, which loads the kernels. If the
-    graph cannot be sampled, the loader raises the error later.
+    """``function``, followed by a call of ``sample`` with the result and the same arguments, which loads the kernels.
+    If the graph cannot be sampled, the loader raises the error later.
     """
 
     @wraps(function)
@@ -130,7 +131,7 @@ def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
     """Sample around one node of each type, to load the kernels."""
     pointers = sampler.colptr_dict if hasattr(sampler, "colptr_dict") else {"": sampler.colptr}
     for name, colptr in pointers.items():
-        node = (colptr.diff() > 0).int().argmax().view(1)  # the first that has an edge
+        node = (colptr.diff() > 0).int().argmax().view(1)  # the first node with an edge
         seed = neighbor_sampler.NodeSamplerInput(None, node, torch.tensor([2**62]), name.split("__")[-1] or None)
         sampler.sample_from_nodes(seed)
 

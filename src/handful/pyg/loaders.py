@@ -1,7 +1,7 @@
 """PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
-They add one property: each batch has its own random stream, given by the seed of the epoch and the number of the batch.
-    So ``num_workers`` changes no batch.
+One property is new: each batch has its own random stream, given by the seed of the epoch and the number of the batch.
+So ``num_workers`` does not change the batches.
 """
 
 from __future__ import annotations

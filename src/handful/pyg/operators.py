@@ -1,8 +1,8 @@
-"""The operators of pyg-lib (and those of torch-sparse that PyG's loaders call) in handful's kernels.
+"""The operators of pyg-lib, and the operators of torch-sparse that PyG's loaders call, on handful's kernels.
 
-Schemas, defaults, results and errors are those of pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
-supported": ``directed=False``, and walks with p or q other than 1. Draws come from torch's generator, so that
-``torch.manual_seed`` decides.
+Schemas, defaults, results and errors are as in pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
+supported": ``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so that
+``torch.manual_seed`` determines them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _key() -> int:
 
 
 def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the kernels; their errors about arrays become errors of the caller's arguments."""
+    """Call the kernels; their errors about arrays become errors about the caller's arguments."""
     try:
         return operator(*args, **options, threads=kernel_threads())
     except (IndexError, ValueError) as error:
@@ -119,7 +119,7 @@ def neighbor_sample(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
     """Sample around ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
 
-    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are those of ``hetero_neighbor_sample``.
+    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are as in ``hetero_neighbor_sample``.
     With ``directed=False``, the result has all edges between the sampled nodes, and no numbers of edges.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
@@ -330,8 +330,8 @@ _Placeholder: Any = torch_geometric.typing.SparseTensor
 class SparseTensor(_Placeholder):  # type: ignore[misc]
     """The part of torch-sparse's matrix that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
 
-    Its entries are in order of row and then of column. It is a subclass of PyG's placeholder, so that PyG accepts it,
-    and raises the same errors for other methods.
+    The entries are sorted by row and then by column. The class is a subclass of PyG's placeholder, so that PyG accepts
+    it; other methods raise the errors of the placeholder.
 
     Args:
         row, col, value: the row, column and value of every entry.

@@ -28,13 +28,14 @@ class RandomNodeLoader(DataLoader[Any]):
 
     Args:
         data: a ``Data`` or ``HeteroData``; the nodes of all types of a ``HeteroData`` are split together.
-        num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, the last fewer.
-        return_ids: add ``n_id`` and ``e_id``, the ids of its nodes and edges, to every batch, unless ``data`` has them.
+        num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, and the last may have fewer.
+        return_ids: whether every batch gets ``n_id`` and ``e_id``, the ids of its nodes and edges. If ``data`` has
+            attributes with these names, they are kept.
         options: options of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
     The batches are those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator: nodes in
-    the order in which they were dealt, edges in the order of ``data``. With ``num_workers=0`` an epoch reads the edges
-    once for all parts; with workers each batch reads them, as in PyG.
+    their random order, edges in the order of ``data``. With ``num_workers=0`` an epoch reads the edges once for all
+    parts; with workers each batch reads all edges, as in PyG.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> [batch.num_nodes for batch in RandomNodeLoader(data, num_parts=2, shuffle=True)]
@@ -62,7 +63,7 @@ class RandomNodeLoader(DataLoader[Any]):
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
 
     def collate_fn(self, index: Any) -> Any:
-        """The batch of these nodes, from a pass over the edges for it alone."""
+        """The batch of these nodes, from a separate pass over all edges."""
         nodes = torch.as_tensor(index)
         if len(torch.unique(nodes)) < len(nodes):
             raise SamplerError("a part has a node twice: sample without replacement")
@@ -88,7 +89,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether the parts are disjoint.
 
-        The indices of torch's samplers, drawn at once instead of one by one.
+        The parts have the indices of torch's samplers, drawn at once instead of one by one.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -102,7 +103,7 @@ class RandomNodeLoader(DataLoader[Any]):
                 draws = torch.Generator().manual_seed(int(torch.empty((), dtype=torch.int64).random_()))
             order = torch.randperm(n, generator=draws)
             if sampler.generator is not None:
-                torch.randperm(n, generator=draws)  # the sampler draws a second permutation, and uses nothing of it
+                torch.randperm(n, generator=draws)  # the sampler draws a second permutation, and does not use it
         parts = list(torch.split(order, self.batch_size)) if n else []
         return parts[:-1] if self.drop_last and n % self.batch_size else parts, True
 
@@ -193,10 +194,10 @@ class RandomNodeLoader(DataLoader[Any]):
 
 
 class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
-    """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label``, all inside its part.
+    """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label`` for links inside its part.
 
-    Positives (1) are the edges of the part. Negatives (0) are equally many random pairs of different nodes of the part,
-    without the pairs that are edges. ``edge_share`` is the probability that an epoch sees an edge.
+    Positives (1) are the edges of the part. For the negatives (0), as many random pairs of different nodes of the part
+    are drawn, and pairs that are edges are removed. ``edge_share`` is the probability that an epoch contains an edge.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()
@@ -206,7 +207,7 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
     def _batch(self, nodes: Tensor, *cut: Any) -> Any:
         out, n = super()._batch(nodes, *cut), len(nodes)
         if not isinstance(out, Data):
-            raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not tell which links to predict")
+            raise GraphError("LinkRandomNodeLoader takes a Data: a HeteroData does not define which links to predict")
         edges = out.edge_index.to(torch.int64)
         with self._stream(nodes):
             pairs = torch.randint(n, edges.shape).to(edges.device)
@@ -216,7 +217,8 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
 
 
 def edge_share(num_nodes: int, num_parts: int) -> float:
-    """The chance that an epoch with ``shuffle=True`` sees an edge: Σ_k s_k (s_k - 1) / (N (N - 1)), parts of s_k nodes.
+    """The probability that an edge is in an epoch with ``shuffle=True``: Σ_k s_k (s_k - 1) / (N (N - 1)), if part k has
+    s_k nodes.
 
     >>> edge_share(4, 2)
     0.3333333333333333
@@ -231,7 +233,7 @@ _ONLY = (None, None, None)
 
 
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
-    """Raise an error if ``edge_index`` is not a list of edges between existing nodes of their types."""
+    """Raise an error if ``edge_index`` is not a list of edges, or if an end of an edge is not a node of its type."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
     for size, row in zip(sizes, rows, strict=True):

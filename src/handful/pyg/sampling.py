@@ -1,7 +1,7 @@
 """Neighbour sampling as pyg-lib defines it, for graphs of one type of nodes or of many, on numpy arrays.
 
-A relation leads from rows (the nodes that are expanded) to columns (the nodes that are met). Its draws depend on the
-key, the hop and the relation alone, not on threads.
+A relation leads from rows (the expanded nodes) to columns (their neighbours). Its random numbers depend only on the
+key, the hop and the relation, not on threads.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ class Relation:
     seed_time: np.ndarray | None = None
     """The times of all seeds, in order. A tree has only edges up to the time of its seed."""
     latest: bool = False
-    """Whether to take the latest edges up to the time of the seed, instead of random ones."""
+    """Whether to take the latest edges up to the time of the seed, instead of random edges."""
 
     def take(
         self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Edges of these nodes: the index of the edge's node, the key of its other end, and its place in ``col``.
+        """Edges of these nodes, as three arrays: the index of the node in ``keys``, the key of the other end, and the
+        index of the edge in ``col``.
 
         Args:
             keys: the keys of the nodes.
@@ -60,7 +61,7 @@ class Relation:
 
 
 class Sampled(NamedTuple):
-    """Nodes by type, in the order in which they were met, and edges by relation and hop."""
+    """Nodes by type, in the order in which they were sampled, and edges by relation and hop."""
 
     known: dict[str, Known]
     nodes_per_hop: dict[str, list[int]]
@@ -83,14 +84,14 @@ def sample(
     disjoint: bool = False,
     threads: int = 1,
 ) -> Sampled:
-    """Sample around seeds, hop by hop: every new node of a hop takes edges of each relation whose rows have its type.
+    """Sample around seeds, hop by hop: for every new node, draw edges of each relation whose rows have the node's type.
 
     Args:
         kinds: the types of nodes.
         relations: the relations by name, sampled in this order.
         seeds: the ids of the seeds of every type; trees are numbered in this order.
         key: the key of all random numbers.
-        disjoint: sample a separate tree around each seed; relations with times need this.
+        disjoint: whether to sample a separate tree around each seed; relations with times need this.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)

@@ -1,4 +1,4 @@
-"""``accelerate``: a stack of PyG's convolutions as the same stack of handful's, with the same weights."""
+"""``accelerate``: a stack of PyG's convolutions as an equal stack of handful's layers, with the same weights."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ Step = tuple[str, Any]
 
 
 def accelerate(model: nn.Module) -> Backbone:
-    """The same model with handful's layers, and with a copy of its weights: its outputs are equal up to rounding.
+    """The same model with handful's layers and a copy of the weights; the outputs are equal up to rounding.
 
-    It takes the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x, edge_index)``
-    is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU → dropout → … →
-    convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
+    The function accepts the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x,
+    edge_index)`` is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU →
+    dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
     ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE`` computes a weighted
     mean.
 
@@ -106,7 +106,7 @@ def _steps(model: nn.Module) -> list[Step]:
     whole = _Whole(model).train()
     try:
         x, edge_index, *nodes = _Tracer().trace(whole).nodes
-    except Exception as error:  # a forward may raise any error if its arguments are no tensors
+    except Exception as error:  # a forward may raise any error if its arguments are not tensors
         raise HandfulError(f"its forward cannot be traced ({str(error).split('. ')[0]})") from None
     out, steps = x, []
     for node in nodes:
@@ -122,7 +122,7 @@ def _steps(model: nn.Module) -> list[Step]:
 
 
 class _Whole(nn.Module):
-    """Call the forward of the instance ``model``: PyG's ``Sequential`` has one for each instance."""
+    """A module that calls the forward of the instance ``model``: PyG's ``Sequential`` defines one per instance."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ def _step(model: nn.Module, node: fx.Node) -> Step:
 
 
 def _check(conv: Any, final: bool) -> None:
-    """Raise an error if a convolution does not equal one of handful's."""
+    """Raise an error if a convolution has no equal layer in handful."""
     options = OPTIONS[type(conv)]
     if isinstance(conv, GATConv) and conv.heads > 1:
         options = {**options, "concat": not final}

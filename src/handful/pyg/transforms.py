@@ -17,11 +17,11 @@ from handful.samplers.full import full_adjacency
 class AddAggregated(BaseTransform):  # type: ignore[misc]
     """Adds the aggregated features of the neighbours to every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
 
-    A Linear of [X ‖ ÂX] equals a ``SAGEConv`` on X over all neighbours, also those outside the part.
+    A Linear of [X ‖ ÂX] equals a ``SAGEConv`` on X over all neighbours, including neighbours outside the part.
 
     Args:
-        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; with ``edge_weight`` they are weighted.
-        hops: k.
+        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; weighted if ``data`` has ``edge_weight``.
+        hops: k, the number of aggregates.
 
     >>> data = Data(x=torch.tensor([[1.0], [3.0], [5.0]]), edge_index=torch.tensor([[0, 2, 1], [1, 1, 0]]))
     >>> AddAggregated()(data).x

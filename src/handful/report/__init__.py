@@ -1,1 +1,1 @@
-"""Draws findings: tables, charts and the page. It does not import the studies."""
+"""Draws findings: tables, charts and the page. This package does not import the studies."""

@@ -1,4 +1,4 @@
-"""The page: one HTML file for findings. It needs no network, has a light and a dark style, and fits phones and
+"""The page: one HTML file for findings. The page needs no network, has a light and a dark style, and fits phones and
 print.
 """
 
@@ -66,7 +66,7 @@ def _read(file: Path) -> Finding:
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """The page as text. ``title`` is the title of a page with several findings. A single finding has its own."""
+    """The page as text. ``title`` is the title of a page with several findings; a single finding has its own title."""
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
@@ -124,7 +124,7 @@ def _template() -> Template:
 
 @cache
 def _vega() -> Markup:
-    """The script that draws charts in a browser. Its bundle takes seconds to make, so a file keeps it."""
+    """The script that draws charts in a browser. To bundle the script takes seconds, so a file caches the bundle."""
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:
         made = kept.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, Markdown, LaTeX and CSV. Best in bold, second best in italics."""
+"""Tables as text: for a terminal, Markdown, LaTeX and CSV. The best value is bold, the second best is in italics."""
 
 from __future__ import annotations
 

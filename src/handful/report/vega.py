@@ -96,7 +96,8 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
-    """The name and colour of each series of a view, and whether it is the paper's; empty if no legend is needed."""
+    """The name and colour of each series of a view, and whether its numbers are the paper's; empty if no legend is
+    needed."""
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
     if len(view.series) < 2 or own:
@@ -108,7 +109,7 @@ def draw(chart: Chart, path: Path) -> None:
     """Draw ``spec(chart)`` into the file ``path``, in the format of its suffix: svg, png or pdf.
 
     Raises:
-        HandfulError: it is another format.
+        HandfulError: the suffix is another one.
     """
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
@@ -221,11 +222,11 @@ def _legend(view: View, width: int) -> dict[str, Any]:
     longest = max(len(series.name) for series in view.series)
     across = max(1, min(len(view.series), int(width / (longest * LETTER + 34))))
     if across > 1 and any(series.paper for series in view.series):
-        across -= across % 2  # the paper's beside ours
+        across -= across % 2  # the series of the paper is beside ours
     return LOOK["legend"] | {"columns": across, "symbolType": "square" if view.mark == "bar" else "circle"}
 
 
-# -- what a view is ---------------------------------------------------------------------------------------------------
+# -- properties of views ----------------------------------------------------------------------------------------------
 
 
 def _named_categories(view: View) -> View:
@@ -274,7 +275,7 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, also 2 and 5 times them if there is room; empty if fewer than two are in the range.
+    """Powers of ten, and also 2 and 5 times these if there is room; empty if fewer than two are in the range.
 
     >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
     ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])

@@ -16,8 +16,8 @@ _END = object()
 def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1) -> Iterator[T]:
     """The results of all calls, in order; the next ``depth`` calls run on ``threads`` while the current result is used.
 
-    Besides the current result, at most ``depth`` other results exist, including unfinished ones. An error of a call is
-    raised here. If the caller stops early, it waits for the running calls, and no further call starts.
+    Besides the current result, at most ``depth`` other results exist, including unfinished results. An error of a call
+    is raised here. If the caller stops early, it waits for the running calls, and no further call starts.
 
     >>> list(run_ahead([lambda: 1, lambda: 4], depth=2))
     [1, 4]

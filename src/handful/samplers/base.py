@@ -23,7 +23,7 @@ Size = Annotated[int, Range(1, 2**31 - 1)]
 
 
 class Deal(NamedTuple):
-    """The partition of an epoch whose parts induce the batches."""
+    """The partition of an epoch; its parts induce the batches."""
 
     part: np.ndarray
     """``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part."""
@@ -50,8 +50,8 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        """The samples of one epoch: nodes, layers and targets. A sample without targets makes no step, and is
-        counted.
+        """The samples of one epoch: nodes, layers and targets. A sample without targets makes no step; the run counts
+        such samples.
         """
 
     @property
@@ -60,7 +60,7 @@ class Sampler(ABC):
         return type(self).deal is not Sampler.deal
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
-        """The partition of an epoch whose samples its parts induce.
+        """The partition of an epoch; its parts induce the samples.
 
         Raises:
             SamplerError: the samples of this sampler are not a partition.
@@ -77,8 +77,8 @@ class Sampler(ABC):
         """Samples whose targets are ``nodes``, in their order: sampled neighbourhoods of these nodes, as in the paper.
 
         Args:
-            graph: any.
-            nodes: int64 ids, each once.
+            graph: the graph to evaluate on.
+            nodes: distinct int64 ids.
             seed: the seed of the draw.
             fanout: the number of edges that a node keeps, per hop; ``None`` for the default of ``Neighbors``.
 
@@ -167,7 +167,7 @@ def sampler_class(name: str) -> type[Sampler]:
 
 
 def make_sampler(name: str, **options: Any) -> Sampler:
-    """A sampler by name. An unknown name or option raises an error with the most similar ones.
+    """A sampler by name. An unknown name or option raises an error with the most similar names.
 
     >>> str(make_sampler("rns", parts=8))
     'rns(parts=8)'

@@ -1,4 +1,4 @@
-"""ClusterGCN: METIS splits the graph into clusters once; a step trains on a few of them with the edges between them."""
+"""ClusterGCN: METIS splits the graph into clusters once; a step trains on the subgraph of a few clusters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 class Clusters(Sampler):
     """ClusterGCN (paper, appendix): the subgraph induced by the union of B random clusters.
 
-    An epoch shuffles the clusters and covers each once, in ⌈C/B⌉ steps; clusters that METIS left empty are not counted.
-    The loss is the mean over the training nodes of the batch. METIS ignores directions, loops and weights; the batch
-    keeps them.
+    An epoch shuffles the clusters and uses each once, in ⌈C/B⌉ steps; empty clusters do not count. The loss is the mean
+    over the training nodes of the batch. METIS ignores the directions and weights of edges, and loops; the batch keeps
+    all of these.
 
     Args:
         clusters: C, the number of clusters.
@@ -80,7 +80,7 @@ def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator)
 
 
 class Partition(NamedTuple):
-    """The METIS partition of a graph, and the seconds that it took."""
+    """The METIS partition of a graph, and the seconds of METIS."""
 
     cluster: np.ndarray
     """int32 ``(N,)``, the cluster of every node."""
@@ -125,7 +125,7 @@ def cut_by_metis(
         indptr, indices: a checked CSR.
         parts: the number of parts.
         edge_weight, node_weight: int64; the weights of several edges between two nodes are added.
-        recursive: bisect recursively, instead of splitting into all parts at once.
+        recursive: whether to bisect recursively, instead of splitting into all parts at once.
     """
     import pymetis
     from scipy.sparse import csr_array

@@ -1,4 +1,4 @@
-"""The full graph as a sampler: one batch, all nodes, all edges."""
+"""The full graph as a sampler: one batch with all nodes and all edges."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
     """The nodes and edges of every part in turn, from one pass over the edges of ``graph``.
 
     Args:
-        graph: whose edges.
+        graph: the graph.
         part: ``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part.
         parts: the number of parts.
     """
@@ -43,7 +43,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 
 
 def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
-    """The sample of every part of a partition, whose targets are the training nodes inside."""
+    """The sample of every part of a partition; its targets are the training nodes in the part."""
     graph.require_training()
     assert graph.train_mask is not None
     targets: list[int | None] = [None] * parts
@@ -88,8 +88,8 @@ def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor
 
 
 def without_edge(pairs: Tensor, edges: Tensor, nodes: int) -> Tensor:
-    """Those of ``pairs`` that are not in ``edges`` and have two different nodes. All are int64 ``(2, …)``, below
-    ``nodes``.
+    """The pairs of ``pairs`` that are not in ``edges`` and have two different nodes. Both arguments are int64
+    ``(2, …)``, with ids below ``nodes``.
 
     >>> without_edge(torch.tensor([[0, 0, 1, 2], [1, 2, 1, 0]]), torch.tensor([[0], [1]]), 3)
     tensor([[0, 2],

@@ -27,13 +27,14 @@ _operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 class Ladies(Sampler):
     """LADIES (paper, appendix): layer-dependent importance sampling.
 
-    An epoch visits every training node once, ``batch_size`` targets per step. With P = row-normalised A + I, each layer
-    from the top down draws nodes without replacement, with p ∝ the squared column sums of P over the nodes above it,
-    keeps the step's targets too, and aggregates by the row-normalised P / p; see ``handful.kernels.layerwise``. Edge
-    weights are part of A. The loss is the mean over the targets. Evaluation is by P on the full graph.
+    An epoch visits every training node once, ``batch_size`` targets per step. Let P = row-normalised A + I. Each layer,
+    from the top down, draws nodes without replacement, with p ∝ the column sums of the squared entries of P over the
+    nodes above it. The layer also keeps the step's targets, and aggregates by the row-normalised P / p; see
+    ``handful.kernels.layerwise``. Edge weights are part of A. The loss is the mean over the targets. The evaluation
+    uses P on the full graph.
 
-    As in the original, a layer does not keep the nodes of the layer above. A layer that also reads the node itself (a
-    residual, GraphSAGE) reads zeros if that node was not drawn.
+    As in the original, a layer does not keep the nodes of the layer above. A layer that also uses the node itself (a
+    residual, GraphSAGE) uses zeros if that node was not drawn.
 
     Args:
         budget: the number of nodes that each layer draws, from the targets downwards; one number per layer of the

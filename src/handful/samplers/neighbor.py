@@ -28,16 +28,16 @@ class Neighbors(Sampler):
     every node that is new in this hop, uniformly without replacement. The edges of a node are drawn once.
     The loss is the mean over the seeds. Edge weights do not affect the draw; drawn edges keep their weights.
 
-    A sample is the subgraph of all drawn edges, and every layer runs on all of it, as with PyG's loader. If it does not
-    change the result, training omits nodes outside the receptive field of the seeds (``Settings.trim``); with BatchNorm
-    all nodes stay.
+    A sample is the subgraph of all drawn edges, and every layer runs on the whole sample, as with PyG's loader.
+    Training omits nodes outside the receptive field of the seeds (``Settings.trim``), except with BatchNorm, where this
+    would change the result.
 
     Args:
-        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. A model may have more layers
-            than there are hops. Its first layers then run on the whole sample.
+        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. If a model has more layers
+            than there are hops, its first layers run on the whole sample.
         batch_size: the number of seeds per step.
-        trimmed: also with BatchNorm, omit nodes outside the receptive field of the seeds. The statistics of BatchNorm
-            are then those of the nodes that a layer must compute. This takes less work, and changes the model.
+        trimmed: whether to omit nodes outside the receptive field of the seeds even with BatchNorm. The statistics of
+            BatchNorm then cover only the nodes that a layer must compute. Trimming is faster, and changes the model.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -70,7 +70,7 @@ class Neighbors(Sampler):
             return replace(self, fanout=fanout).evaluation(graph, nodes, seed)
         seeds = nodes.cpu().numpy()
         if len(np.unique(seeds)) < len(seeds):
-            raise SamplerError("a node to evaluate is given twice: give each once")
+            raise SamplerError("a node to evaluate is given twice: give each node once")
         if len(seeds) and not (seeds.min() >= 0 and seeds.max() < graph.num_nodes):
             raise SamplerError(f"a node to evaluate is not in the graph: ids run from 0 to {graph.num_nodes - 1}")
         return self._samples(graph, seeds, lambda step: derive_seed(seed, step))

@@ -1,5 +1,5 @@
-"""Random Node Sampling: every epoch splits the nodes at random into m parts, and a step trains on the subgraph of
-one.
+"""Random Node Sampling: every epoch splits the nodes at random into m parts, and a step trains on the subgraph of one
+part.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class RandomNodes(Sampler):
     induced subgraph G[B_k] with the mean loss over B_k ∩ V_train.
 
     Args:
-        parts: m, the number of blocks. Their sizes differ by at most one node, and every node is in one block.
-        drop_last: make blocks of exactly ⌊n/m⌋ nodes, as in the paper; an epoch leaves out up to m - 1 random nodes.
-        stratify: give every block its share of the training nodes of each class.
-        fraction: every step draws this share of the nodes anew, instead of blocks; an epoch has ⌈1/fraction⌉ steps. The
-            density of the subgraph is then continuous rather than 1/m.
+        parts: m, the number of blocks. The sizes of blocks differ by at most one node, and every node is in one block.
+        drop_last: whether blocks have exactly ⌊n/m⌋ nodes, as in the paper; an epoch omits up to m - 1 random nodes.
+        stratify: whether every block has the same share of the training nodes of each class.
+        fraction: the share of the nodes that every step draws independently, instead of blocks; an epoch has
+            ⌈1/fraction⌉ steps. The density of the subgraph is then not limited to the values 1/m.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -82,7 +82,7 @@ class RandomNodes(Sampler):
         if not self.deals:
             return super().deal(graph, seed, epoch)
         if self.parts > max(1, graph.num_nodes):
-            raise SamplerError(f"cannot deal {graph.num_nodes} nodes into {self.parts} parts: use fewer parts")
+            raise SamplerError(f"cannot split {graph.num_nodes} nodes into {self.parts} parts: use fewer parts")
         rng = generator(seed, epoch)
         if self.stratify:
             part = deal_stratified(strata(graph), self.parts, rng, self.drop_last)
@@ -92,13 +92,13 @@ class RandomNodes(Sampler):
 
 
 def dealing(sampler: Sampler) -> RandomNodes:
-    """Return ``sampler`` if it is ``rns``: other samplers have no m to choose.
+    """``sampler``, if it is ``rns``: other samplers have no m to choose.
 
     Raises:
         SamplerError: the sampler is not ``rns``.
     """
     if not isinstance(sampler, RandomNodes):
-        raise SamplerError(f"choosing m is for the sampler rns: '{sampler.name}' deals no parts")
+        raise SamplerError(f"only the sampler rns has parts to choose: '{sampler.name}' has none")
     return sampler
 
 
@@ -106,10 +106,10 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
     """A uniformly random split of ``n`` nodes into ``m`` parts whose sizes differ by at most one: the part of each
     node.
 
-    Every node draws a part independently; then parts with too many nodes give random ones to parts with too few. All
-    nodes are treated alike and the sizes are fixed, so the split is uniform over all such splits. It is much faster
-    than a permutation, and needs no memory besides the result. With ``drop_last`` sizes are ⌊n/m⌋ and the
-    nodes left over get part ``m``.
+    Every node gets a random part; then random nodes of parts that are too large move to parts that are too small. All
+    nodes are treated alike and the sizes are fixed, so the split is uniform over all such splits. This is much faster
+    than a permutation, and needs no memory besides the result. With ``drop_last`` the sizes are ⌊n/m⌋, and the
+    remaining nodes get part ``m``.
     """
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     size = np.full(m, n // m)

@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of visits per step: a step keeps all of them in arrays."""
+"""The maximum number of visits per step: a step keeps all visits in arrays."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -36,9 +36,9 @@ class RandomWalks(Sampler):
     Args:
         roots: S, the number of walks per batch; their roots are drawn with replacement.
         length: L, the number of steps of a walk.
-        normalize: weigh edges and losses so that one layer of mean aggregation and the loss over it are unbiased, as
-            in the original; see ``normalized``.
-        coverage: the mean number of visits per node at which pre-sampling ends. Only with ``normalize``.
+        normalize: whether to weight edges and losses so that one layer of mean aggregation and its loss are unbiased,
+            as in the original; see ``normalized``.
+        coverage: the mean number of visits per node at which pre-sampling ends; used only with ``normalize``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -99,7 +99,7 @@ class Counts:
 
 
 def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
-    """Count nodes and edges in subgraphs until ``coverage`` · |V| visits have been seen."""
+    """Count nodes and edges in sampled subgraphs until there are ``coverage`` · |V| visits of nodes."""
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:
@@ -114,12 +114,12 @@ def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
 def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     """The subgraph of ``nodes`` with GraphSAINT's aggregator and loss normalisation.
 
-        weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu the edge's weight (1 without), d_v = Σ_u a_vu in G
+        weight_vu = a_vu / (d_v · α_vu),  α_vu = C_vu / C_v,    a_vu = the edge's weight or 1,  d_v = Σ_u a_vu in G
         loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
 
     α_vu estimates the probability that a subgraph with v contains u. So the expectation of the weighted sum over v's
     edges is the mean aggregation of the whole graph. p_v estimates the probability of v. So the expectation of the loss
-    is L_full (paper, Eq. 1). Nodes and edges without a visit count as visited once.
+    is L_full (paper, Eq. 1). Nodes and edges without a visit have the count 1.
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]

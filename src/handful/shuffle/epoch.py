@@ -1,13 +1,12 @@
 """An epoch within a memory budget: the batches of a partition, byte for byte the same as in memory.
 
-1. The deal gives every node its part.
-2. The edges are read once, in order. The edges inside a part, one in m, wait with their part.
-3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. Then the needed rows are
-known.
-4. Features and labels are read once, in order, and the needed rows wait with their part.
-5. The batches are handed out.
+1. Every node gets its part (``Deal``).
+2. The edges are read once, in order. The edges inside a part, one in m, are stored by part.
+3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. This gives the needed rows.
+4. Features and labels are read once, in order, and the needed rows are stored by part.
+5. The batches are yielded one after another.
 
-Waiting arrays are in memory if the budget allows it, else in files (``Scratch``).
+Stored arrays are in memory if the budget allows it, else in files (``Scratch``).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
-"""A function that is called with the name of the current work, and the share of it that is done."""
+"""A function that is called with the name of the current work, and with the finished share of this work."""
 StepBytes = Callable[[Sample], int]
 """A function that gives the bytes of a training step on a sample, including its batch."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
@@ -46,11 +45,11 @@ ROWS, LEAST_ROWS = 1 << 25, 1 << 16
 LEAST_BLOCK = 1 << 12
 """The minimum number of edges and rows that are cut at a time; ``BLOCK`` is the maximum."""
 POPULATE_READ = 22
-"""Linux 5.14's madvise that reads pages and maps them; Python has no name for it."""
+"""The code of MADV_POPULATE_READ in Linux 5.14, which reads and maps pages; Python has no name for it."""
 READERS = 2
 """The number of blocks that are read ahead: a disk is faster with two reads than with one."""
 NEAR = 1 << 18
-"""Rows closer than this, in bytes, are read together: the gap costs less than another read."""
+"""Rows that are fewer bytes apart than this are read together: to read the gap is faster than another read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. The arrays of trimmed layers are prefixes of the longest."""
 
@@ -66,11 +65,11 @@ def shuffle_epoch(
 ) -> Iterator[Batch]:
     """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
 
-    They equal the results of ``training_sample`` of every part, ``trim`` and ``make_batch``.
+    The batches equal the results of ``training_sample``, ``trim`` and ``make_batch`` for every part.
 
     Args:
         graph: a graph on the CPU; the arrays of a large graph are memory-mapped.
-        deal: the partition; its array is overwritten.
+        deal: the partition; the function overwrites its array.
         memory: the budget; see ``Budget``.
         trimmed: trims a sample to the receptive field of its loss.
         step_bytes: the bytes of a step on each sample.
@@ -141,9 +140,9 @@ def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int
 
 
 def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
-    """The sample of every part. After that, the deal has only the nodes that the samples need."""
+    """The sample of every part. Afterwards, ``deal`` has only the nodes that the samples need."""
     part, m = deal
-    together = max(1, m // 8)  # the parts are read at most eight times, and the nodes listed take a byte each
+    together = max(1, m // 8)  # the array of parts is read at most eight times, and the lists take one byte per node
     heavy = graph.edge_weight is not None or graph.has_loops
     for begin in range(0, m, together):
         for p, nodes in enumerate(members(part, begin, min(begin + together, m)), begin):
@@ -165,22 +164,22 @@ def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trim
     Args:
         graph: the graph; only its labels and masks are read.
         nodes: the nodes of the part.
-        edges: degree, source and weight of its edges from ``cut``.
-        trimmed: the function that trims it.
+        edges: degree, source and weight of the edges of the part, from ``cut``.
+        trimmed: the function that trims the sample.
     """
     degree, source, weight = edges
     arrays = map(torch.from_numpy, (*part_csr(graph.num_nodes, nodes, degree, source), weight))
     return trimmed(training_sample(graph, torch.from_numpy(nodes), (part_adjacency(graph, *arrays),)))
 
 
-# -- waiting data -----------------------------------------------------------------------------------------------------
+# -- stored data ------------------------------------------------------------------------------------------------------
 
 
 class Waiting(NamedTuple):
-    """A sample whose arrays wait in the scratch."""
+    """A sample whose arrays are in the scratch."""
 
     layers: tuple[Adjacency, ...]
-    """Without their arrays."""
+    """The layers without their arrays."""
     lengths: tuple[dict[str, int], ...]
     """The length of every array of a layer, by name, without missing arrays."""
     step_bytes: int
@@ -210,11 +209,11 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
     """Read features and labels once, in order, and store the rows that each part needs as its ``x`` and ``y``.
 
     Args:
-        graph: whose rows.
+        graph: the graph with the features and labels.
         deal: the nodes that each part needs.
         scratch: the store of the rows.
         budget: the memory budget.
-        say: called with the share that is done.
+        say: called with the progress.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -250,7 +249,7 @@ def _bits(x: Tensor) -> np.ndarray:
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
-    """The batch of the sample that ``put`` stored, with its features. Part ``p`` then has no waiting arrays."""
+    """The batch of the sample that ``put`` stored, with its features. The arrays of part ``p`` are removed."""
     assert graph.x is not None
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
     arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
@@ -274,7 +273,7 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
 def fetch(array: np.ndarray, lo: int, hi: int) -> None:
     """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array.
 
-    It is only a hint: other rows are read on first use.
+    This is only a hint: the system reads all other rows on first use.
     """
     advise = _madvise()
     if advise is not None and hi > lo:

@@ -1,9 +1,9 @@
-"""Training and exact inference on a graph in shards: the shuffle of an epoch, with ranks as its destinations.
+"""Training and exact inference on a graph in shards: the shuffle of an epoch, between ranks.
 
 At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The kept edges of
-a part go to the rank that computes it. Shards have consecutive nodes, so the pieces from ranks 0, 1, … are the rows of
-the part in order. The batch has the same bytes as with one process. That rank trims the batch, and requests the rows of
-features that it needs. During the epoch, ranks exchange only gradients.
+a part go to the rank that computes the part. Shards have consecutive nodes, so the pieces from ranks 0, 1, … are the
+rows of the part in order. The batch has the same bytes as with one process. The rank trims the batch, and requests the
+needed rows of features from the other ranks. During the epoch, ranks exchange only gradients.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def shard_batches(
     owner: Callable[[int], int],
     trimmed: Trim = lambda sample: sample,
 ) -> Iterator[Batch | None]:
-    """The batches of an epoch that this rank computes, and ``None`` for all others.
+    """The batches of an epoch that this rank computes; ``None`` for every batch of another rank.
 
     Args:
         graph: the graph, with the shard of this rank.
         sampler: a sampler whose batches are the parts of a partition.
         seed, epoch: as for ``Sampler.sample``.
-        owner: the rank that computes a part.
+        owner: a function from a part to the rank that computes it.
         trimmed: trims a sample to the receptive field of its loss.
     """
     deal = sampler.deal(graph, seed, epoch)
@@ -63,8 +63,8 @@ def shard_batches(
 
 
 def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> list[Survivors]:
-    """One pass over this rank's edges; returns the kept edges of its own parts, from all ranks. ``parts`` has the parts
-    of each rank.
+    """Send the kept edges of this rank's rows to the ranks of their parts, and return the edges of this rank's parts.
+    ``parts`` has the parts of each rank.
     """
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
@@ -88,7 +88,7 @@ def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> lis
 
 
 def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> Iterator[Batch]:
-    """The samples with their features, which come from the ranks that have them; every rank makes ``rounds``
+    """The samples with their features, which come from the ranks that own the rows; every rank takes part in ``rounds``
     exchanges."""
     assert graph.x is not None
     assert graph.y is not None
@@ -126,10 +126,10 @@ def check_model(model: nn.Module) -> None:
 
 
 def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tensor:
-    """The logits of this rank's own nodes, exactly, in evaluation mode and without gradients.
+    """The exact logits of this rank's own nodes, in evaluation mode and without gradients.
 
-    It computes layer by layer, in chunks of rows. The rows of the layer below that a chunk needs come from
-    the ranks that have them.
+    The computation goes layer by layer, in chunks of rows. A chunk gets the rows that it needs of the layer below from
+    the ranks that own them.
     """
     check_model(model)
     assert isinstance(model, Stack)

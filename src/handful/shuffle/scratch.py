@@ -1,5 +1,5 @@
-"""``Scratch``: arrays that wait for the step of their part, in memory or in unnamed files. ``Budget``: a memory limit,
-which moves waiting arrays to files when memory is needed."""
+"""``Scratch``: arrays of later steps, in memory or in unnamed files. ``Budget``: a memory limit, which moves these
+arrays to files when memory is needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handful.errors import HandfulError
 from handful.kernels.memory import release
 
 SLACK = 16
-"""One over this number is the share of a budget for uncounted memory: gaps of the allocator, small tensors, Python."""
+"""1 / SLACK of a budget is reserved for memory that is not counted: gaps of the allocator, small tensors, Python."""
 
 
 class Written(NamedTuple):
@@ -30,16 +30,16 @@ class Written(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Scratch:
     """For each name and part, an array in pieces: ``append`` the pieces, then ``take`` them once, in order.
 
-    Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which wait longest, go to a
-    file. There is one file for each name. It has no entry in its folder, so nothing remains if the process is killed.
-    Its space is released after the last piece is taken.
+    Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which are needed last, go to a
+    file. There is one file for each name. A file has no entry in its folder, so nothing remains if the process is
+    killed. The space of a file is released after its last piece is taken.
 
     Args:
         folder: the folder of the files; ``None`` for the system's folder for temporary files (``$TMPDIR``).
@@ -57,7 +57,7 @@ class Scratch:
         self.held = 0
         """Bytes in memory."""
         self.written = 0
-        """Bytes that went to files, in all."""
+        """The total number of bytes written to files."""
         self._pieces: dict[int, dict[str, list[np.ndarray | Written]]] = {}
         self._files: dict[str, IO[bytes]] = {}
         self._waiting: dict[str, int] = {}
@@ -72,7 +72,7 @@ class Scratch:
         self._files.clear()
 
     def append(self, name: str, part: int, piece: np.ndarray) -> None:
-        """Add a piece to the array ``name`` of ``part``. It must own its memory. Do not change it afterwards."""
+        """Add a piece to the array ``name`` of ``part``. The piece must own its memory and must not change later."""
         self._pieces.setdefault(part, {}).setdefault(name, []).append(piece)
         self.held += piece.nbytes
 
@@ -160,7 +160,7 @@ class Scratch:
         return out.reshape(piece.shape)
 
     def _done(self, name: str) -> None:
-        """Count a piece of the file of ``name`` as done, and close the file after the last one."""
+        """Count a piece of the file of ``name`` as taken, and close the file after the last piece."""
         self._waiting[name] -= 1
         if self._waiting[name] == 0:
             self._files.pop(name).close()
@@ -184,10 +184,10 @@ class Budget:
         return self.memory - self.memory // SLACK - anonymous()
 
     def make_room(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Move waiting arrays to files until ``needed`` more bytes fit into the budget.
+        """Move stored arrays to files until ``needed`` more bytes fit into the budget.
 
         Raises:
-            HandfulError: the bytes do not fit even then.
+            HandfulError: the bytes do not fit, even with all stored arrays in files.
         """
         if needed <= self.free():
             return
@@ -195,11 +195,11 @@ class Budget:
         while needed > (free := self.free()):
             if scratch.held == 0:
                 raise self.too_small(needed, free, what)
-            scratch.spill(needed - free)  # the allocator may keep some of it in gaps between other arrays
+            scratch.spill(needed - free)  # the allocator may keep some of these bytes in gaps between other arrays
             release()
 
     def require(self, needed: int, scratch: Scratch, what: str) -> None:
-        """Check whether ``needed`` more bytes would fit if all waiting arrays were in files.
+        """Check that ``needed`` more bytes would fit if all stored arrays were in files.
 
         Raises:
             HandfulError: the bytes do not fit.
@@ -209,7 +209,7 @@ class Budget:
             raise self.too_small(needed, free, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
-        """The error, with a budget and an m that are enough: a part's memory is about proportional to its nodes."""
+        """The error, with a sufficient budget and m: the memory of a part is about proportional to its nodes."""
         held = self.memory - self.memory // SLACK - free
         enough = (held + needed) * SLACK / (SLACK - 1)
         unit = 2**30 if enough >= 2**30 else 2**20

@@ -1,9 +1,9 @@
 """A graph in shards: every rank opens only the rows of its own nodes.
 
-A shard is a folder of ``.npy`` files under a JSON header with checksums, as a saved graph is. It has the rows of
-consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. Its header has
-    the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train
-    together.
+A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard has the rows
+of consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. The header
+has the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train
+together.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ ARRAYS = ("indptr", "indices", "edge_weight", *ROWS)
 class ShardedGraph(Graph):
     """The graph on one rank: topology and features of its own nodes, labels and masks of all nodes.
 
-    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` trains and
-    infers on it.
+    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` has the
+    training and the inference on such a graph.
     """
 
     cuts: tuple[int, ...] = ()
@@ -87,7 +87,7 @@ class ShardedGraph(Graph):
         return self if torch.device(device).type == "cpu" else self._refuse(f"device {device}")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise GraphError(f"{self.name} is in shards, which do not give {what}: use the whole graph, or shard it anew")
+        raise GraphError(f"{self.name} is in shards, which do not have {what}: use the whole graph, or shard it anew")
 
 
 def all_rows(own: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     Args:
         graph: a graph with features, labels and a split.
         path: a new folder.
-        shards: the number of ranks that will train on it.
+        shards: the number of shards, and of ranks that will train on them.
 
     Raises:
         GraphError: there are fewer nodes than shards, or features, labels or a split are missing.
@@ -240,7 +240,7 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
-    """The arrays of a shard, memory-mapped, after a check that they fit together: kernels check no index."""
+    """The memory-mapped arrays of a shard, after a check that they fit together: kernels do not check indices."""
     arrays, confirm = open_arrays(folder, header["arrays"])
     own = {name: torch.as_tensor(array) for name, array in arrays.items()}
     cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]

@@ -36,13 +36,13 @@ STUDIES = {
 }
 """The module of this package and the function of each study."""
 FIXED = ("implicit", "backward-error", "bias-bound", "degree-law", "explicit-penalty")
-"""The studies without a choice of epochs."""
+"""The studies without the option ``epochs``."""
 ONLY = {
     "tune_each": ("parts", "fanout", "survey"),
     "optimizer": ("backward-error",),
     "epochs": tuple(name for name in STUDIES if name not in FIXED),
 }
-"""The studies that have an option of ``Request``, for options that not all studies have."""
+"""For each option of ``Request`` that only some studies have: the studies that have it."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 

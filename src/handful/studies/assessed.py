@@ -29,11 +29,11 @@ MATRIX = 12
 """The maximum number of classes for a full confusion matrix. For more classes, the most frequent confusions are
 listed."""
 LISTED = 20
-"""The number of confusions in that list."""
+"""The maximum number of confusions in this list."""
 
 
 def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None, baselines: bool = True) -> Finding:
-    """An experiment as a finding: a row per seed, the assessment of their average, and the baselines.
+    """An experiment as a finding: a row per seed, the assessment of the average of the seeds, and the baselines.
 
     The decision threshold and the class weights of the average are written to ``folder``, for predictions.
 
@@ -88,7 +88,7 @@ def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baselin
 
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
-    """The test metric of the baselines without the graph, of those with it, and of the model."""
+    """The test metric of the baselines without the graph, of the baselines with the graph, and of the model."""
     bars: dict[str, dict[str, float]] = {"without the graph": {}, "with the graph": {}, model: {model: value}}
     for one in found:
         name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
@@ -110,7 +110,7 @@ class Judged:
         result: the assessment.
         seeds: the seeds in the average.
         interval: the 95% interval of the metric, over nodes and seeds.
-        decision: how probabilities become a class.
+        decision: the rule from probabilities to a class.
     """
 
     result: Assessment

@@ -1,6 +1,6 @@
 """Baselines without a GNN: the majority class, label propagation, models of scikit-learn with and without neighbours.
 
-They have the training nodes and the metric of the GNN. The label of a node is never part of its own row.
+Baselines have the training nodes and the metric of the GNN. The inputs of a node never include its own label.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ BASELINES = "baselines.json"
 NODES = 20_000
 """The maximum number of training nodes for the fit of a model."""
 COLUMNS = 256
-"""The most columns. The maximum number of columns. More columns are reduced to principal components of the ``WIDEST``
-columns with the largest variance."""
+"""The maximum number of columns. If there are more, they are replaced by principal components of the ``WIDEST`` columns
+with the largest variance."""
 WIDEST = 1024
 LARGEST = 1 << 28
 """The maximum number of values in the columns of all nodes and of their neighbours."""
 BOOSTED = 2_000_000
-"""The largest nodes · columns · classes for gradient boosting. More would take minutes."""
+"""The maximum of nodes · columns · classes for gradient boosting. More would take minutes."""
 ROUNDS = 30
 """The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
@@ -59,10 +59,10 @@ class Baseline:
 
 
 def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """All baselines for a graph, and notes on those that are left out or cut.
+    """All baselines for a graph, and notes on baselines that are left out or use less data.
 
     Args:
-        graph: with features, labels and a split.
+        graph: a graph with features, labels and a split.
         metric: the metric of all baselines.
 
     >>> import handful as hf
@@ -142,12 +142,12 @@ class _Columns:
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
-        """float32 ``(N, columns)``: the columns of the nodes, with those of their neighbours if ``near``."""
+        """float32 ``(N, columns)``: the columns of the nodes; if ``near``, also the columns of their neighbours."""
         return self.with_neighbours if near else self.own
 
     @cached_property
     def own(self) -> Tensor:
-        """The features in one unit; many features become principal components."""
+        """The features in a common unit; if there are too many features, their principal components."""
         assert self.graph.x is not None
         x = self.graph.x.to(torch.float32)
         if x.shape[1] > COLUMNS:
@@ -167,14 +167,14 @@ class _Columns:
         return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
-        """``x`` with mean 0, and with variance 1 on average over the columns: columns keep their proportions."""
+        """``x``, shifted to mean 0 and divided by a common factor, so that the mean variance of the columns is 1."""
         some = x[self.fitted]
         return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
 
 
 def targets(graph: Graph) -> tuple[Tensor, Tensor]:
-    """float32 ``(N, K)`` each: the labels of training nodes, with a column for each class, label or number, and a mask
-    of the known ones; 0 elsewhere."""
+    """Two float32 ``(N, K)``: the labels of training nodes, with a column for each class, label or number; and a mask
+    of the known labels. Both are 0 elsewhere."""
     assert graph.y is not None
     y = graph.y
     if not y.is_floating_point():
@@ -194,7 +194,7 @@ def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
     """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the share of such
     neighbours.
 
-    Loops do not count. Without such neighbours, it is the mean label of all training nodes.
+    Loops do not count. A node without such neighbours has the mean label of all training nodes.
 
     >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
     >>> neighbour_labels(graph)[0][:2]
@@ -222,7 +222,7 @@ def propagate_labels(graph: Graph) -> Tensor:
 
 
 def _outputs(values: Tensor, graph: Graph) -> Tensor:
-    """Probabilities or numbers as outputs of a model: log-probabilities of classes, log-odds of labels."""
+    """Probabilities or numbers in the form of a model's outputs: log-probabilities of classes, log-odds of labels."""
     if graph.kind == "regression":
         return values
     values = values.clamp(FLOOR, 1 - FLOOR)
@@ -230,7 +230,7 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
 
 
 def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
-    """Linear models, one of which is chosen by validation, and gradient boosting."""
+    """Linear models, of which validation chooses one, and gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -253,7 +253,7 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
     from threadpoolctl import threadpool_limits
 
     x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
-    # More threads do not make such small models faster, and slow them on a busy machine.
+    # More threads do not make such small models faster; on a busy machine they make them slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on convergence: a baseline may stop early
         model.fit(x[made.fitted], made.goal.numpy())

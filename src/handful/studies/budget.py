@@ -1,7 +1,8 @@
 """Requests for studies, the amount of training per budget, and the experiments of studies.
 
-``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` take any graph: a small model, few epochs,
-and one learning rate and dropout for all. They keep the comparison of a study, but cannot reach the paper's accuracies.
+``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small model, few
+epochs, and one learning rate and dropout for all. These two budgets make the comparison of a study, but cannot reach
+the paper's accuracies.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ class Request:
         out: the folder of the runs. Finished runs are not repeated.
         jobs: the number of parallel runs. Default: one on this machine; the capacity of a cluster.
         executor: ``local`` for this machine, or ``ray`` for a cluster.
-        tune_each: the trials of learning rate, dropout and weight decay for each configuration before its training; 0
-            for none. For studies that compare configurations of one sampler.
+        tune_each: the number of tuning trials (learning rate, dropout, weight decay) for each configuration before its
+            training; 0 for no tuning. For studies that compare configurations of one sampler.
         optimizer: the optimiser of ``backward-error``: ``sgd``, ``sgdm`` or ``adam``.
-        report: called with the amount that is done, the total amount, and the current item.
+        report: called with the finished amount of work, the total amount, and the current item.
 
     ``seeds_given`` is true if ``seeds`` is not the default.
 
@@ -75,11 +76,11 @@ class Request:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
     def graph_or(self, paper: str) -> str:
-        """The graph of the request; by default ``paper`` under that budget, else debian."""
+        """The graph of the request; by default the graph ``paper`` under the budget ``paper``, else debian."""
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
-        """Iterate over ``items``, and report each before its turn."""
+        """Iterate over ``items``; each item is reported before it is yielded."""
         for done, item in enumerate(items):
             self.report(done, len(items), word(item))
             yield item
@@ -130,7 +131,7 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     """The experiment of a sampler and a model at this scale. All samplers have the same epochs, except neighbour
     sampling.
 
-    For SGFormer, the number of layers is that of its GCN; it has one layer of attention.
+    For SGFormer, the number of layers is the number of its GCN layers; it has one layer of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
@@ -158,7 +159,7 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 def adapt(request: Request, experiment: Experiment) -> Experiment:
     """``experiment`` with the split, root, seeds and device of the request, and the evaluations of its budget.
 
-    On a GPU, layers that the paper spread over several GPUs stay spread."""
+    On a GPU, the layers are spread over several GPUs if the paper did so."""
     return experiment.with_(
         split=experiment.split or request.split,
         root=request.root,
@@ -169,7 +170,7 @@ def adapt(request: Request, experiment: Experiment) -> Experiment:
 
 
 def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
-    """The jobs with their own best learning rate, dropout and weight decay, by ``request.tune_each`` trials each.
+    """The jobs, each with its best learning rate, dropout and weight decay of ``request.tune_each`` trials.
 
     The searches are in ``tune.db`` below ``request.out``.
     """
@@ -188,7 +189,7 @@ def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Exp
 
 
 def train_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Outcome]:
-    """The outcomes of all jobs, by name. Runs those that are not done, below ``request.out``."""
+    """Run the unfinished jobs in ``request.out``, and return the outcomes of all jobs by name."""
     total, done = sum(job.epochs for job in jobs.values()), dict.fromkeys(jobs, 0)
 
     def progress(name: str, epochs: int, word: str) -> None:

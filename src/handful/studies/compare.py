@@ -31,7 +31,7 @@ STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
 """If the ratio of steps is at most this, the steps count as equal."""
 STEPS = 8
-"""Batches per epoch for samplers whose batches have a number of targets."""
+"""Batches per epoch for samplers with the option ``batch_size``, the number of targets per batch."""
 
 
 def choose_methods(
@@ -39,10 +39,10 @@ def choose_methods(
 ) -> dict[str, dict[str, Any]]:
     """Methods by name, each with the checked options of its sampler.
 
-    The default options of ``rns-mean-field`` are those of ``rns``. LADIES draws as many layers as the model has. On
-    ``graph``, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the others. With their
-    default of a thousand targets they would take ten times the steps and the time of RNS. The paper instead gives
-    neighbour sampling a fiftieth of the epochs.
+    The default options of ``rns-mean-field`` are the options of ``rns``. LADIES draws as many layers as the model has.
+    If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the other
+    methods. With their default of a thousand targets they would take ten times the steps and the time of RNS. The paper
+    instead gives neighbour sampling a fiftieth of the epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:
@@ -83,9 +83,10 @@ def compare_samplers(
     equal: str = "epochs",
     baselines: bool = True,
 ) -> Finding:
-    """A comparison of jobs by method, each trained in its own process below ``out``; see ``pace`` for ``equal``.
+    """A comparison of jobs by method. Each job trains in its own process, in a subfolder of ``out``; see ``pace`` for
+    ``equal``.
 
-    With ``baselines``, it also has baselines, on the split of the first seed.
+    With ``baselines``, the finding also has baselines, on the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
     grid = Grid(entries_of(jobs), run_jobs(jobs, out, executor, progress))
@@ -104,11 +105,11 @@ def compare_samplers(
 
 
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
-    """The jobs with new epochs, so that all have equal ``epochs``, ``steps`` or ``seconds``.
+    """The jobs with new numbers of epochs, so that all jobs have equal ``epochs``, ``steps`` or ``seconds``.
 
-    Three epochs of each job, after one that is not counted, measure its steps and seconds. The job with the most keeps
-    its epochs, and the others get more. A job that has begun in ``out`` keeps its epochs, because a second measurement
-    differs from the first.
+    Three epochs of each job, after one epoch of warm-up, measure its steps and seconds. The job with the most steps or
+    seconds keeps its epochs, and the others get more. A job that has begun in ``out`` keeps its epochs, because a
+    second measurement differs from the first.
     """
     if equal == "epochs":
         return dict(jobs)
@@ -133,12 +134,13 @@ def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Exp
 def samplers(request: Request) -> Finding:
     """The main table: full-graph training against every sampler, accuracy, time and memory.
 
-    Under the budget ``paper`` each has its own model and hyperparameters; else all have the same small ones.
+    Under the budget ``paper`` each sampler has its own model and hyperparameters; otherwise all have the same small
+    model.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {}
     for method in METHODS:
-        with suppress(SamplerError):  # the paper's models with input dropout have no first hop to know
+        with suppress(SamplerError):  # models with input dropout cannot have a precomputed first hop
             jobs[method] = benchmark(request, graph, method, SCALE)
     return comparison("samplers", Grid.train(request, entries_of(jobs)))
 
@@ -180,8 +182,8 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """The method to use: the fastest method whose 95% interval overlaps that of the best method; and the conditions of
-    the comparison.
+    """The method to use, which is the fastest method whose 95% interval overlaps the interval of the best method; and
+    the conditions of the comparison.
 
     Fewer than three seeds give no useful interval.
     """

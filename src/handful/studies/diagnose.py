@@ -32,10 +32,10 @@ from handful.vocabulary import TERMS, hues, spaced, title, words
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
-"""The number of batches, and of initialisations with new samples; 50 and 100 in the paper."""
+"""The number of batches, and the number of initialisations, each with new samples; 50 and 100 in the paper."""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
-"""The number of measurements during training with Adam, besides the one before the first epoch."""
+"""The number of measurements during training with Adam, besides the measurement before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
 FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
 """The terms of the paper's figure."""
@@ -55,11 +55,11 @@ def diagnose_samplers(
     """The terms of the samplers of ``jobs``, each with its own first hop and mean field, on the graph of the first job.
 
     Args:
-        jobs: experiments with the samplers. Graph, model, seed and device are those of the first experiment.
+        jobs: one experiment per sampler. The first experiment also gives the graph, the model, the seed and the device.
         batches: batches per sampler and repeat.
         repeats: the number of new initialisations and samples.
-        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. It replaces the
-            random initialisations and the model.
+        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. Its model and
+            weights replace the model and the random initialisations.
         step: a learning rate, for a row with the modified loss.
         momentum: the momentum in the modified loss.
         report: called after every repeat.
@@ -108,7 +108,7 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
     """A table with a row per term and a column per sampler; the smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
-        # All other terms are distances from the full graph; a small gradient is not better.
+        # The gradient norm is not ranked: a small one is not better. All other terms are distances from the full graph.
         means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
@@ -153,7 +153,7 @@ def _text(value: dict[str, float]) -> str:
 def implicit(request: Request) -> Finding:
     """The implicit objective of each sampler at random initialisation: bias, loss variance, R(w), gradient norm.
 
-    GraphSAGE as in the sampling benchmark, without dropout.
+    The model is GraphSAGE as in the sampling benchmark, without dropout.
     """
     amount = AMOUNT.get(request.budget) or presets.read_table("protocol", "fig:implicit_reg_all_metrics")
     experiments = [benchmark(request, request.graph_or("ogbn-arxiv"), name, SCALE) for name in SAMPLERS]

@@ -73,11 +73,11 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
-    """A process of this machine for the job of ``folder``. It ends soon after its parent."""
+    """A process of this machine for the job of ``folder``. If its parent ends, the process ends soon after."""
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
-        # In its own session: Ctrl-C in the terminal reaches the parent alone, which then ends its jobs.
+        # In its own session: Ctrl-C in the terminal reaches only the parent, which then ends its jobs.
         return subprocess.Popen(
             command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
         )
@@ -85,7 +85,7 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Processes of this machine, ``workers`` at a time. They share its threads."""
+    """Processes of this machine, ``workers`` at a time, which share the threads of the machine."""
 
     workers: int = 1
 
@@ -98,10 +98,10 @@ LOCAL = Local()
 
 
 class Ray:
-    """Jobs on the Ray cluster of ``RAY_ADDRESS``, or on a cluster that runs on this machine, or on a new cluster of
-    only this machine.
+    """Jobs on a Ray cluster: the cluster of ``RAY_ADDRESS``, else a running cluster on this machine, else a new
+    cluster with only this machine.
 
-    A job takes as many CPUs as this process has threads, but no more than the largest machine has.
+    A job uses as many CPUs as this process has threads, but at most the CPUs of the largest machine.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -129,11 +129,11 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
         if not Path(place).is_dir():
             raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
     with suppress(Timeout), FileLock(Path(folder) / "lock").acquire(timeout=LOST_SECONDS):
-        pass  # if the lock is not free, the job reports it
+        pass  # if another process holds the lock, the job reports this
     process = start(Path(folder), threads, cwd, {**os.environ, **env})
     try:
         while (code := process.poll()) is None:
-            time.sleep(0.05)  # process.wait() would delay the exception by which Ray cancels
+            time.sleep(0.05)  # process.wait() would delay the exception with which Ray cancels the task
         return int(code)
     except BaseException:  # the task is cancelled: the job writes its checkpoint first
         process.terminate()

@@ -1,8 +1,9 @@
 """Explanations of a run: the importance of columns, and the effects of columns and neighbours on single predictions.
 
 The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
-For one node, the effect of a column is measured with the mean of the column in its place, and the effect of a neighbour
-without the edges between the two. The model of the best seed is used, and inference is exact.
+For one node, the effect of a column is the change of the prediction if the column's mean replaces its value. The effect
+of a neighbour is the change if the edges between the two nodes are removed. The model of the best seed is used, and
+inference is exact.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ Step = Callable[[str], None]
 
 
 def column_groups(graph: Graph) -> Groups:
-    """The features of each column of the user's tables: one-hot features together, and a number with its indicator."""
+    """The features of each column of the user's tables: all one-hot features of a category, or a number and its
+    indicator."""
     if graph.schema is None:
         names = [(f"feature {i}", 1) for i in range(graph.num_features)]
     else:
@@ -113,7 +115,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     """The meaning of the prediction for a node, its value, and the effect of each column and neighbour on the value.
 
     For classes, the value is the probability of the most probable class, in percent. If there are many neighbours, only
-    those with the largest weights are measured. A neighbour is named by its id, with its label if it is known.
+    the neighbours with the largest weights are measured. The name of a neighbour is its id, with its label if known.
     """
     assert graph.x is not None
     assert graph.y is not None

@@ -19,7 +19,7 @@ from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
-"""The step size α of a per-part step. The paper has 0.03 for SGD; a larger α gives the penalty more weight."""
+"""The step size α of a per-part step. The paper uses 0.03 for SGD; a larger α gives the penalty more weight."""
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 
@@ -36,7 +36,7 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
 def run(request: Request) -> Finding:
     """An explicit penalty α/4·R(w) with one step per epoch, against one step per part.
 
-    SGD without momentum or dropout on RNS batches. The regimes differ only in their updates.
+    All regimes use RNS batches and SGD without momentum and dropout. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)
@@ -49,7 +49,7 @@ def run(request: Request) -> Finding:
         callbacks = [*([VariancePenalty(strength)] if strength else []), watch]
         settings = base.with_(update=update, lr=lr).settings
         run = fit(model, graph, base.sampler, settings, seed=seed, device=request.device, callbacks=callbacks)
-        _, terms = watch.history[-1]  # at the last weights, not at the best
+        _, terms = watch.history[-1]  # at the last weights, not at the best weights
         results[name].append({"test": run.test, "R": terms.R, "mean_loss": terms.mean_loss})
     summary = {
         name: {key: mean_ci95([one[key] for one in runs]) for key in ("test", "mean_loss", "R")}

@@ -26,10 +26,10 @@ class Entry:
     Args:
         experiment: the experiment.
         row, column: the name of a method, model or optimiser, or any text.
-        x: its place on the x axis of a chart, if that has numbers.
-        label: its name in text; by default from row and column.
-        paper: the paper's numbers for it, by measure.
-        facts: further fields of its record.
+        x: the position of the job on the x axis of a chart, if the axis has numbers.
+        label: the name of the job in text; by default from row and column.
+        paper: the paper's numbers for the job, by measure.
+        facts: further fields of the job's record.
     """
 
     experiment: Experiment
@@ -51,7 +51,7 @@ class Measure:
     """A column of a table of jobs: a field of ``Run`` or a fact of the entries. If the column is ranked, the smallest
     value is the best.
 
-    The text has the value times ``scale``. The metric has its own text and order for test and validation.
+    The text shows the value times ``scale``. Test and validation columns have the text and the order of the metric.
     """
 
     key: str
@@ -62,7 +62,7 @@ class Measure:
 
     @property
     def of_metric(self) -> bool:
-        """Whether it is the metric of the test or validation nodes."""
+        """Whether this measure is the metric of the test or validation nodes."""
         return self.key in ("test", "val")
 
 
@@ -76,7 +76,7 @@ PEAKS = (RAM, GPU)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
-    """The paper's numbers at a place of a table, by measure; ``None`` if the paper has none, as for other graphs.
+    """The paper's numbers in a cell of a table, by measure; ``None`` if the paper has no such cell.
 
     A single number is the test metric. A run that was out of memory has ``None`` as its number.
 
@@ -109,8 +109,8 @@ class Grid:
 
     @classmethod
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
-        """The grid of ``entries``. It tunes the jobs, if the request has ``tune_each``, and runs the unfinished
-        ones."""
+        """Run the unfinished jobs of ``entries``, and return the grid. If the request has ``tune_each``, tune the jobs
+        first."""
         jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
         return cls(entries, train_jobs(request, jobs))
 
@@ -126,7 +126,7 @@ class Grid:
 
     @property
     def metric(self) -> Metric:
-        """The metric of the first job that is done."""
+        """The metric of the first finished job."""
         return self.done[0].metric if self.done else METRICS["accuracy"]
 
     @property
@@ -147,22 +147,22 @@ class Grid:
         return list(dict.fromkeys(getattr(entry, side) for entry in self.entries.values()))
 
     def job(self, row: str, column: str) -> str | None:
-        """The name of the job in a place."""
+        """The name of the job in this row and column."""
         return next((job for job, e in self.entries.items() if (e.row, e.column) == (row, column)), None)
 
     def outcome(self, row: str, column: str) -> Outcome:
-        """The outcome of the job in a place, which must have one."""
+        """The outcome of the job in this row and column, which must exist."""
         return self.outcomes[str(self.job(row, column))]
 
     def value(self, job: str | None, measure: str = "test") -> Any:
-        """A fact, or an estimate over the seeds, of a job; ``None`` if there is none."""
+        """A fact of a job, or an estimate over its seeds; ``None`` if the job has neither."""
         if job is None:
             return None
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
 
     def mean(self, row: str, column: str = "", measure: str = "test") -> float | None:
-        """The mean of a measure in a place."""
+        """The mean of a measure of the job in this row and column."""
         return mean_of(self.value(self.job(row, column), measure))
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Grid:
         return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
     def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
-        """The test metric of all rows by all columns. The best of each row or column are marked.
+        """The test metric of all rows by all columns. The best values of each row or column are marked.
 
         ``apart`` adds a column with the difference between the last and the first column.
         """
@@ -206,12 +206,12 @@ class Grid:
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
     def gap(self, low: tuple[str, str], high: tuple[str, str]) -> float | None:
-        """The difference of the test metric between the places (row, column) ``high`` and ``low``."""
+        """The difference of the test metric between the cells (row, column) ``high`` and ``low``."""
         less, more = self.mean(*low), self.mean(*high)
         return None if less is None or more is None else more - less
 
     def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
-        """A row per job and a column per measure. The best two of each ranked measure are marked."""
+        """A row per job and a column per measure. The best two values of each ranked measure are marked."""
         ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
         rows = []
         for job, entry in self.entries.items():
@@ -223,7 +223,7 @@ class Grid:
         return Table(heading, [corner, *heads], rows)
 
     def beside(self) -> list[Table]:
-        """A table of our numbers and the paper's, for jobs that the paper has."""
+        """A table of our numbers and the paper's numbers, for the jobs in the paper."""
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
         measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
         if not measures:
@@ -243,7 +243,7 @@ class Grid:
     # -- charts and findings ------------------------------------------------------------------------------------------
 
     def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
-        """Points with bars: one series per row or column against the other side, and the paper's test metric."""
+        """Points with error bars: one series per row or column (``by``), and the paper's test metric."""
         scale = self.metric.scale if measure.of_metric else measure.scale
         names, result = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
@@ -270,8 +270,8 @@ class Grid:
     ) -> Finding:
         """The finding of jobs by rows and columns: their table, and a chart with one series per row or column (``by``).
 
-        The other side is the x axis, unless ``x`` is an axis of numbers. The table marks the best values along that
-        side.
+        The x axis has the columns or rows, unless ``x`` is an axis of numbers. The table marks the best values along
+        the x axis.
         """
         other: Side = "row" if by == "column" else "column"
         x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph

@@ -1,4 +1,4 @@
-"""Experiments as jobs, each in its own process: peaks of memory are separate, and a crash ends one job alone.
+"""Experiments as jobs, each in its own process: each job has its own peak of memory, and a crash ends only one job.
 
 A job is the folder of an experiment. A finished job is not repeated. An interrupted job continues from its last
 checkpoint.
@@ -60,7 +60,7 @@ class Outcome:
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """Mean and 95% CI of a measure over the seeds; for bytes the maximum, NaN if none were measured.
+        """Mean and 95% CI of a measure over the seeds; for bytes the maximum, or NaN if no bytes were measured.
 
         ``None`` for a failed job.
         """
@@ -86,7 +86,7 @@ def silent(*_: object) -> None:
 def run_jobs(
     jobs: Mapping[str, Experiment], out: Path, executor: Executor = LOCAL, progress: Progress = silent
 ) -> dict[str, Outcome]:
-    """The outcome of each of ``jobs``, by name. Runs the jobs that are not done.
+    """Run the unfinished jobs, and return the outcome of every job by name.
 
     Args:
         jobs: experiments by the name of their folder below ``out``.
@@ -125,7 +125,7 @@ def run_jobs(
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
-    """Refuse a finished job whose graph has changed: its result belongs to the old graph."""
+    """Raise an error if the graph of a finished job has changed: the result belongs to the old graph."""
 
     @cache
     def identity(job: Experiment, seed: int) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def _set_free(folder: Path) -> None:
 def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
     done, word = 0, "starting (not timed)"
     for seed, run in _runs(job, folder).items():
-        with suppress(RunError, IndexError):  # the job reports its errors; or nothing is evaluated yet
+        with suppress(RunError, IndexError):  # the job reports its own errors, or it has no evaluation yet
             last = run.lines()[-1]
             done, val = done + int(last["epoch"]), last["val"]
             word = f"seed {seed}" if val is None else f"seed {seed}, val {val:.4g}"
@@ -176,7 +176,7 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
 
 
 def last_words(folder: Path, code: int) -> str:
-    """The last line of the errors of a failed job, with an unusual exit code."""
+    """The last line of the errors of a failed job, with its exit code if that is unusual."""
     lines = [line for line in (folder / ERRORS).read_text().splitlines() if line.strip()]
     reason = lines[-1].strip() if lines else "no error message"
     return reason if code == 2 else f"stopped with exit code {code}: {reason}"

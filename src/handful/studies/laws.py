@@ -1,6 +1,6 @@
-"""The theory against samples: the modified loss, the bias and its bound, and the degrees of a part.
+"""Studies that compare the theory with samples: the modified loss, the bias and its bound, and the degrees of a part.
 
-Also the structure of a part as m grows: components, diameter, distances, homophily.
+Another study measures the structure of a part as m grows: components, diameter, distances, homophily.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from handful.vocabulary import FLOWS, STRUCTURE, title, words
 from handful.vocabulary import PARTS as LABEL
 
 PARTS = 4
-"""The parts of an epoch in the study of the modified loss."""
+"""The number of parts of an epoch in the study of the modified loss."""
 MOMENTUM, ADAM_BETA2 = 0.9, 0.999
 """The defaults of torch's Adam, and the momentum of the paper's SGD+M."""
 EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
@@ -54,7 +54,7 @@ DEGREES = {
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
-    """A random graph with noisy features of the class, so that the losses of its parts differ."""
+    """A random graph whose features are the class plus noise, so that the losses of its parts differ."""
     rng = generator(seed, nodes)
     y = rng.integers(0, 3, nodes)
     x = (rng.normal(size=(nodes, 4)) + y[:, None]).astype(np.float32)
@@ -67,8 +67,8 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 def backward(request: Request) -> Finding:
     """The order of the distance between an epoch and the flow of the modified loss, as the step size shrinks.
 
-    It ignores ``graph`` and uses a small random one: integration in float64 needs a small model. The optimiser is SGD,
-    heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.
+    The study ignores ``graph`` and uses a small random graph, since integration in float64 needs a small model. The
+    optimiser is SGD, heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.
     """
     if request.optimizer not in FLOWS:
         raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
@@ -81,7 +81,7 @@ def backward(request: Request) -> Finding:
     rows, payload = [], []
     curves: dict[str, list[float]] = {}
     for memory, m in request.each(followed(request.optimizer), str):
-        # A step must change little within the memory of the moments m and v.
+        # The gradient must change little while the moments m and v average over it.
         small = (1 - memory.beta1) ** 2 if memory.eps is None else 5 * max(memory.eps, typical) * (1 - memory.beta2)
         steps = [small * STEPS[k] for k in halvings]
         error = backward_error(made[m][0], w, steps, memory)
@@ -103,7 +103,7 @@ def backward(request: Request) -> Finding:
 
 
 def followed(optimizer: str) -> list[tuple[Memory, int]]:
-    """The memories of an optimiser in the study, each with its number of batches.
+    """The variants of an optimiser in the study (``Memory``), each with its number of batches.
 
     >>> followed("sgdm")
     [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
@@ -116,8 +116,8 @@ def followed(optimizer: str) -> list[tuple[Memory, int]]:
 def bound(request: Request) -> Finding:
     """Both sides of the bias bound for m = 1…16, and the two terms of the bias of every sampler.
 
-    GraphSAGE with three layers and LayerNorm at a random initialisation; also σ(w) of other backbones over 1 − 1/m, the
-    share of the edges that are cut. The default graph is debian.
+    The model is GraphSAGE with three layers and LayerNorm at a random initialisation. For other backbones, the study
+    has σ(w) / (1 − 1/m), where 1 − 1/m is the share of removed edges. The default graph is debian.
     """
     seed = request.seeds[0]
     epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
@@ -232,12 +232,12 @@ def measure_structure(
     """The structure of a part for each m in ``values``, from ``epochs`` random partitions.
 
     Args:
-        graph: a graph; its labels are used for homophily alone.
+        graph: a graph; its labels are used only for homophily.
         values: the numbers of parts.
-        epochs: random partitions per m.
+        epochs: the number of random partitions per m.
         seed: the seed of partitions and sources.
-        sources: searches from random nodes, per part.
-        sweeps: searches per part, each from a node farthest from the last start.
+        sources: the number of searches from random nodes per part.
+        sweeps: the number of searches per part, each from the node that is farthest from the previous start.
         report: called with m after every part.
     """
     for m in values:

@@ -1,11 +1,10 @@
-"""The choice of m, the number of parts, by the advice of the paper: raise m as long as validation improves.
+"""The choice of m, the number of parts, by the advice of the paper: raise m as long as the validation metric improves.
 
-The rule of ``recommend``: try 2, then 1, then double. An m is *better* than the best so far if the mean of the paired
-differences of the validation metric over the seeds is above 0 by more than noise: the lower end of its one-sided 95%
-interval, mean − t_{0.95, n−1}·s/√n, is above 0. Runs with the same seed are paired, since they have the same initial
-weights and splits. Two values in a row that are not better end the search. With a memory limit, an m with a higher peak
-or a failed run is not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not
-tried.
+``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if the gain of the validation
+metric is more than noise: the lower end of the one-sided 95% interval of the mean gain, mean − t_{0.95, n−1}·s/√n, is
+above 0. The gains are differences of runs with the same seed, which have the same initial weights and splits. Two
+values of m in a row that are not better end the search. With a memory limit, an m with a higher peak or a failed run is
+not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not tried.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
 def recommend(
     measure: Callable[[int], Outcome], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
 ) -> tuple[int | None, dict[int, Outcome]]:
-    """The m to take by the rule above, ``None`` if none fits into ``memory`` bytes; and all outcomes, by m."""
+    """The recommended m by the rule above, ``None`` if no m fits into ``memory`` bytes; and all outcomes by m."""
 
     def fits(outcome: Outcome) -> bool:
         return outcome.summary is not None and (memory is None or max(outcome.seeds("memory")) <= memory)
@@ -63,7 +62,7 @@ def recommend(
             else:
                 stale += 1
         if best == m == 2:
-            # One part is the whole graph, which takes the most memory: it is tried only if two parts fit.
+            # One part is the whole graph, which needs the most memory: m = 1 is tried only if m = 2 fits.
             seen[1] = measure(1)
             best = 1 if fits(seen[1]) and wins(1, 2) else 2
         m *= 2
@@ -73,7 +72,7 @@ def recommend(
 def choose_parts(
     experiment: Experiment, out: Path, most: int = MOST, memory: int | None = None, progress: Progress = silent
 ) -> Finding:
-    """The m to take for ``experiment`` by the rule above, with all measurements.
+    """The recommended m for ``experiment`` by the rule above, with all measurements.
 
     Args:
         experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.
@@ -119,7 +118,7 @@ def choose_parts(
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress = silent) -> tuple[Experiment, list[int]]:
-    """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values that were tried."""
+    """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values of m that were tried."""
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:
         raise HandfulError(f"no number of parts can be trained: {result['curve'][-1].get('error')}")

@@ -1,9 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-Each table in those files has its source: the label of a table of the paper, or the name of public code for values that
-    the paper omits. Data sets, models, samplers and options have handful's names. An unknown name is an error
-    that
-lists the known ones.
+Each table in these files names its source: the label of a table of the paper, or the name of public code for values
+that the paper omits. Data sets, models, samplers and options have handful's names. An unknown name raises an error with
+the known names.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
-    """The options of these models that only tunedGNN's code has."""
+    """The options of these models that only tunedGNN's code gives, and not the paper."""
     of_model = read_table("architectures", "tunedGNN models", model)
     return {**read_table("architectures", "tunedGNN", dataset), **of_model}
 
@@ -69,7 +68,7 @@ def sampling(dataset: str, sampler: str) -> Experiment:
 def tuned(dataset: str, model: str, regime: str) -> Experiment:
     """The training of ``model`` in the architecture benchmark, by ``full`` or ``rns``.
 
-    The parts of RNS are those of the sampling benchmark. A model that was out of memory has GraphSAGE's settings.
+    RNS has the m of the sampling benchmark. A model that was out of memory in the paper has GraphSAGE's settings.
     """
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
@@ -79,7 +78,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 
 
 def graphland(dataset: str, split: str, method: str) -> Experiment:
-    """The training of a data set of GraphLand with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
+    """The training on a data set of GraphLand with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
 
     ``device`` names several GPUs if the paper spread the layers over them.
     """
@@ -93,7 +92,7 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """The GPUs over which the paper spread the layers if ``asked`` is a GPU; else ``asked``.
+    """If ``asked`` is a GPU, the GPUs over which the paper spread the layers; else ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -114,7 +113,8 @@ def implicit(regime: str, optimizer: str) -> Experiment:
 def _experiment(
     dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
 ) -> Experiment:
-    """The experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation, all others exact."""
+    """The experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation; the others have exact
+    evaluation."""
     own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
         dataset,

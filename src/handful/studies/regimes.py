@@ -29,8 +29,8 @@ HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3
 SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS has m steps per epoch, the other regimes one. For equal updates or equal flow time, these get m times the epochs
-or the learning rate."""
+"""RNS has m steps per epoch, the other regimes have one. For equal updates the other regimes get m times the epochs.
+For equal flow time they get m times the learning rate."""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
@@ -47,9 +47,9 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
 
 
 def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
-    """``other``, with one step per epoch, adapted to ``rns``, with m steps per epoch.
+    """``other``, which has one step per epoch, adapted to ``rns``, which has m steps per epoch.
 
-    Equal updates: m times the epochs. Equal flow time (Σ lr over all steps): m times the learning rate.
+    For equal updates it gets m times the epochs; for equal flow time (Σ lr over all steps), m times the learning rate.
     """
     assert isinstance(rns.sampler, RandomNodes)
     m, how = rns.sampler.parts, other.settings
@@ -61,7 +61,7 @@ def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
 def regimes(request: Request) -> Finding:
     """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam.
 
-    Nine jobs that differ only in regime and optimiser.
+    The nine jobs differ only in regime and optimiser.
     """
     graph, entries = request.graph_or(PAPER_GRAPH), {}
     for regime, optimizer in product(REGIMES, OPTIMIZERS):
@@ -72,9 +72,9 @@ def regimes(request: Request) -> Finding:
 
 
 def controls(request: Request) -> Finding:
-    """The regimes at equal epochs, at equal updates and at equal flow time: is it the batches, or more steps?
+    """The regimes at equal epochs, updates and flow time: does the gain come from the batches or from more steps?
 
-    Seven rows by three optimisers; RNS itself is the same in all three comparisons.
+    The table has seven rows and three optimisers. RNS is the same in all three comparisons.
     """
     graph = request.graph_or(PAPER_GRAPH)
     rows = [*product(("full", "rns-no-batch"), CONTROLS), ("rns", "epochs")]
@@ -112,7 +112,7 @@ def model_cell(request: Request, graph: str, model: str, method: str) -> Experim
 def architectures(request: Request) -> Finding:
     """Full graph against RNS for GCN, GraphSAGE, GAT and SGFormer.
 
-    Under the budget ``paper`` each has its own hyperparameters; else all have the same.
+    Under the budget ``paper`` each model has its own hyperparameters; otherwise all have the same.
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
@@ -133,7 +133,8 @@ def graphland_cell(request: Request, name: str, split: str, method: str) -> Expe
 def graphland(request: Request) -> Finding:
     """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
 
-    It takes all data sets on disk, or ``graph``. Except under the budget ``paper``, any graph with both splits works.
+    The study uses all data sets on disk, or ``graph``. Except under the budget ``paper``, ``graph`` may be any graph
+    with both splits.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:

@@ -1,4 +1,4 @@
-"""One option at a time: the parts of RNS and the stand-ins of its neighbours, fanout, the targets of a batch."""
+"""Studies that vary one option: the m and the mean field of RNS, the fanout, or the number of targets per batch."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
 """Neighbour sampling gets a quarter of these epochs."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
-"""Batches per epoch: a batch of s has 1/s of the training nodes as its targets."""
+"""Batches per epoch: with s batches, a batch has 1/s of the training nodes as targets."""
 CLUSTERS = 256
-"""The clusters of ClusterGCN: enough that a batch can join any share of them."""
+"""The number of clusters of ClusterGCN; a batch can join any share of the clusters."""
 FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
 WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
 """λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
@@ -44,8 +44,8 @@ TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}"
 def parts(request: Request) -> Finding:
     """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
 
-    All m have the same hyperparameters; under the budget ``paper``, these are the ones of the paper's best m. With
-    ``tune_each``, each m has its own, as in the paper.
+    All m have the same hyperparameters; under the budget ``paper``, these are the hyperparameters of the paper's best
+    m. With ``tune_each``, each m has its own hyperparameters, as in the paper.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
@@ -64,8 +64,8 @@ def parts(request: Request) -> Finding:
 def fanout(request: Request) -> Finding:
     """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts come from the paper's search space. The other hyperparameters are those of the paper's best fanout;
-    with ``tune_each``, they are tuned for each fanout.
+    The fanouts come from the paper's search space. The other hyperparameters belong to the paper's best fanout; with
+    ``tune_each``, they are tuned for each fanout.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
@@ -83,7 +83,7 @@ def fanout(request: Request) -> Finding:
 def mean_field(request: Request) -> Finding:
     """The effect of an exact first hop and a mean-field neighbour on accuracy, R(w), bias and time, by λ and m.
 
-    RNS with every m and λ; all other options are equal.
+    The jobs are RNS with every m and λ; all other options are equal.
     """
     graph, size = request.graph or "debian", "smoke" if request.budget == "smoke" else "laptop"
     base = benchmark(request, graph, "rns", FIELD_SCALE)
@@ -130,7 +130,7 @@ def option_finding(
 def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
     """A sampler whose batches have about 1/``steps`` of the training nodes as targets.
 
-    The roots of GraphSAINT are found by measurement, because its walks overlap.
+    For GraphSAINT, the number of roots is found by measurement, because its walks overlap.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
@@ -156,7 +156,7 @@ def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> floa
 
 
 def batch_size(request: Request) -> Finding:
-    """Every sampler with the same number of targets per batch: is it the sampler, or the size of its batches?
+    """Every sampler with the same number of targets per batch: is a gain due to the sampler or to its batch size?
 
     Model and epochs are equal, so that the samplers of a column also have about the same number of steps.
     """

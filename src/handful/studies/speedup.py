@@ -21,7 +21,8 @@ METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 TIMES = "{:.2f}×"
 STEP = 0.01
-"""The step between targets: for shares as in the paper, for other metrics one unit of their first digit."""
+"""The step between targets, for metrics that are shares, as in the paper. Other metrics have a step relative to their
+size."""
 
 Lines = Sequence[dict[str, Any]]
 """The evaluations of a run, in order, each with ``epoch``, ``seconds`` and ``val``."""
@@ -48,7 +49,7 @@ class Crossing:
 
 
 def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Crossing | None:
-    """The crossing by linear interpolation between the first evaluation that reaches ``target`` and the one before it.
+    """The crossing, by linear interpolation between the first evaluation that reaches ``target`` and the previous one.
 
     If the first evaluation reaches the target, it is the crossing. If no evaluation reaches the target, there is no
     crossing. ``seconds`` count from the start of the process, and t_0 is the runtime of the first evaluation.
@@ -72,9 +73,9 @@ def speedup(
 ) -> dict[str, Any]:
     """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds, with one history per seed.
 
-    The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. NaN if a seed of a
-        method missed
-    the target; without start-up also if RNS reaches it at its first evaluation.
+    The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. A value is NaN if a
+    seed of a method missed the target. Without start-up, it is also NaN if RNS reaches the target at its first
+    evaluation.
     """
     methods = {"full": full, "rns": rns}
     result = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
@@ -90,9 +91,10 @@ def speedup(
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
-    """Three targets, one step apart. The hardest is the last multiple of the step that all runs of all methods reached.
+    """Three targets, one step apart. The hardest target is the best multiple of the step that all runs of all methods
+    reached.
 
-    Targets that are shares are above zero.
+    Targets of metrics that are shares are above zero.
     """
     sign = 1 if metric.higher_is_better else -1
     histories = [[line["val"] for line in lines if line["val"] is not None] for runs in methods for lines in runs]
@@ -108,8 +110,8 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 def speedup_study(request: Request) -> Finding:
     """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
 
-    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are the paper's; otherwise
-    ``reachable`` chooses them.
+    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are those of the paper;
+    otherwise ``reachable`` chooses the targets.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}
@@ -148,7 +150,7 @@ def histories(outcome: Outcome) -> list[Lines]:
 
 
 def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
-    """The four speedups at every target, and the paper's."""
+    """The four speedups at every target, and the speedups of the paper."""
     targets, series = [metric.with_unit(s["target"]) for s in speedups], []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
         series.append(Series(label, targets, [s[key] for s in speedups], color=color))
@@ -161,7 +163,7 @@ def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric
 
 
 def conclude(speedups: Sequence[dict[str, Any]], metric: Metric) -> str:
-    """The speedup to the hardest target that all seeds of both methods reached."""
+    """A sentence with the speedup to the hardest target that all seeds of both methods reached."""
     sure = [s for s in speedups if s["start"] == s["start"]]
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."

@@ -1,8 +1,8 @@
 """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-in one). They train for ``LONGER`` times the epochs of the comparison, so that the same records have two results: the
-metric after equal epochs, and the metric after the seconds that the slowest method takes for these epochs. With
+in one). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two results: the
+metric after equal epochs, and the metric after the seconds that the slowest method needs for these epochs. With
 ``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are left
 out, and the finding names them.
 """
@@ -30,13 +30,13 @@ from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch: the m of RNS. The options of the other samplers give about the same number."""
+"""Batches per epoch: the m of RNS. The other samplers have options with about the same number of batches."""
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
 """The method that the others are tested against."""
 LONGER, ONCE = 3, ("neighbor",)
-"""Methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train these epochs
-once."""
+"""Most methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only the
+epochs of the comparison."""
 ALPHA = 0.05
 
 
@@ -101,7 +101,7 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 def run(request: Request) -> Finding:
     """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
-    It uses all available graphs, or only ``graph``. There are five seeds by default.
+    The survey uses all available graphs, or only ``graph``. By default there are five seeds.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
@@ -110,7 +110,7 @@ def run(request: Request) -> Finding:
 
 
 def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The jobs of the survey, and the errors of missing graphs. It loads every graph once, for its size."""
+    """The jobs of the survey, and the errors of missing graphs. Every graph is loaded once, for its size."""
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
@@ -175,7 +175,7 @@ def seconds_of_slowest(grid: Grid, graph: str) -> float:
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """The grid with only those evaluations of each run whose ``key`` is within the limit of the graph."""
+    """The grid with only the evaluations of each run whose ``key`` is within the limit of the graph."""
 
     def cut_run(run: Run, limit: float) -> Run:
         lines = [line for line in run.history if line["val"] is not None]
@@ -248,7 +248,8 @@ def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Ta
 
 
 def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
-    """Our method against every other: points over the graphs, and the graphs on which the seeds differ clearly."""
+    """Our method against every other method: the mean difference in points, and the number of graphs with a significant
+    difference over the seeds."""
     counts = ("better", "level", "worse")
     rows = [
         [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in counts)]
@@ -260,7 +261,7 @@ def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
 
 
 def cost_table(grid: Grid) -> Table:
-    """Seconds per epoch, divided by those of plain RNS."""
+    """Seconds per epoch, divided by the seconds per epoch of plain RNS."""
     methods, rows = grid.names("column"), []
     for graph in grid.names("row"):
         plain = grid.mean(graph, "rns", "epoch_seconds")
@@ -270,7 +271,8 @@ def cost_table(grid: Grid) -> Table:
 
 
 def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
-    """Mean ranks, each with a bar of the critical difference: methods differ clearly if their bars do not overlap."""
+    """Mean ranks, each with a bar of the critical difference: methods differ significantly if their bars do not
+    overlap."""
     half, series = ranks["critical_difference"] / 2, []
     for (method, mean), hue in zip(ranks["mean"].items(), hues(list(ranks["mean"])), strict=True):
         series.append(Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue))
@@ -315,7 +317,7 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: dict[str, Any] | None) -> str:
-    """The method with the best mean rank, and the methods that differ from it by the critical difference."""
+    """The method with the best mean rank, and the methods whose ranks differ by more than the critical difference."""
     if ranks is None:
         return "Ranks need two graphs that all methods finished, with metrics that are shares."
     (first, best), *rest = ranks["mean"].items()

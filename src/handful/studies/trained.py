@@ -97,7 +97,7 @@ LOOKS = {
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Curves through training, one chart per graph: means over seeds with their range; many lines in facets."""
+    """Curves of the training, one chart per graph: means over seeds with their range. Many lines become facets."""
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
         members = [one for one in runs if one.graph == graph]
@@ -114,11 +114,11 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
 
 
 def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
-    """Groups of many runs with labels "this, that", by the part that is not a method; empty for few runs."""
+    """Many runs with labels such as "GraphSAGE, RNS", grouped by the part that is not a method; empty for few runs."""
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
         return {}
-    names = {label: name for name, label in {**REGIMES, **METHODS}.items()}  # a method has its colour by its name
+    names = {label: name for name, label in {**REGIMES, **METHODS}.items()}  # a method's colour depends on its name
     result: dict[str, list[Trained]] = {}
     for one, (first, _, last) in zip(runs, pairs, strict=True):
         by, line = (first, last) if last in METHODS.values() else (last, first)
@@ -156,7 +156,7 @@ def mean_curve(
 
 
 def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]]:
-    """The settings that all runs share, and a table of those that differ."""
+    """The settings that all runs share, and a table of the settings that differ."""
     if not runs:
         return {}, []
     every = [one.configuration() for one in runs]
@@ -178,7 +178,7 @@ COSTS = {"seconds": "{:.1f}", "prepare_seconds": "{:.1f}", "epoch_seconds": "{:.
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
-    """Runs of one graph as a finding: a row for every experiment with a seed that has ended."""
+    """Runs of one graph as a finding: a row for every experiment with a finished seed."""
     done = [one for one in runs if one.results]
     metric, rows = (done or runs)[0].metric, []
     ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
@@ -198,7 +198,8 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:
-    """Findings of the runs below ``folder`` and not below ``taken``, by graph and metric; and unreadable folders."""
+    """Findings of the runs in ``folder`` and its subfolders, except in ``taken``, by graph and metric; and unreadable
+    folders."""
     groups: dict[tuple[str, str], list[Trained]] = {}
     unreadable: dict[Path, str] = {}
     for place in _experiments(folder):
@@ -208,12 +209,12 @@ def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], 
         try:
             one = read_trained(place, name, title(place.resolve().name))
             if one is not None:
-                training_finding(folder, [one])  # an error in its records shows here, and leaves out this run alone
+                training_finding(folder, [one])  # an error in the records of a run leaves out only this run
                 groups.setdefault((one.graph, one.metric.name), []).append(one)
         except HandfulError as error:
             unreadable[place] = str(error)
         except (LookupError, TypeError, ValueError, AttributeError, OSError, OverflowError) as error:
-            unreadable[place] = f"its records are not those of a run ({error!r})"
+            unreadable[place] = f"its records are not the records of a run ({error!r})"
     return [training_finding(folder, runs) for runs in groups.values()], unreadable
 
 

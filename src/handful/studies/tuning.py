@@ -3,7 +3,7 @@
 The architecture is fixed. Every sampling configuration has its own study: Bayesian trials (TPE) over learning rate,
 dropout and weight decay. A trial is a run with one seed, and its value is the validation metric. The best configuration
 of a sampler is then trained with all seeds. Studies are in a storage that several processes and machines may share.
-Each process continues until the study has its trials; p processes may run up to p − 1 trials more.
+Each process continues until the study has enough trials; p processes may run up to p − 1 additional trials.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Best:
         return {**what, **self.parameters}
 
     def cells(self) -> list[Cell]:
-        """The first cells of its row: the sampler and the best parameters."""
+        """The first cells of its row in a table: the sampler and the best parameters."""
         return [Cell(str(self.experiment.sampler)), *(Cell(f"{value:g}") for value in self.parameters.values())]
 
 
@@ -79,8 +79,8 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
 def paper_space(experiment: Experiment, sampler: str, model: str | None = None) -> list[Experiment]:
     """``experiment`` with the paper's architecture and training, for each configuration of ``sampler``.
 
-    There is one configuration on GraphLand, where K is a dimension of the search, and one for a ``model`` of the
-    architecture benchmark, whose parts are those of the sampling benchmark."""
+    On GraphLand there is one configuration, since the number of parts is a dimension of the search. For a ``model`` of
+    the architecture benchmark there is also one, with the number of parts of the sampling benchmark."""
     make_sampler(sampler)
     space: list[dict[str, Any]] = [{}]
     if (model or experiment.graph in presets.GRAPHLAND) and sampler not in ("full", "rns"):
@@ -117,8 +117,8 @@ def tune_samplers(
         experiments: sampling configurations. Trials use the first seed.
         storage: the URL of an Optuna storage, which several processes may share.
         out: the folder of the runs.
-        trials: trials per experiment.
-        prune: whether to stop trials that fall behind.
+        trials: the number of trials per experiment.
+        prune: whether to stop trials early if they are worse than earlier trials.
         final: whether to train the best experiment of each sampler with all seeds.
         report, progress: called during the search, and during the final runs.
         executor: the executor of trials and final runs; it also limits the number of parallel jobs.
@@ -169,10 +169,10 @@ def search(
     out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
-    """The best trial of one sampling configuration. Runs trials until the study in ``storage`` (a URL) has ``trials``.
+    """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best one.
 
-    A trial is a job of ``executor``, in a folder below ``out`` while it runs (a temporary folder by default). Only this
-    process uses the storage, so that other machines need no access to it.
+    A trial is a job of ``executor``. The folder of a trial, in ``out`` or in a temporary folder, exists only during the
+    trial. Only this process uses the storage, so that other machines need no access to the storage.
     """
     optuna, states = _optuna(), _optuna().trial.TrialState
     seed = experiment.seeds[0]
@@ -223,7 +223,7 @@ def search(
 def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     """A new trial and its experiment."""
     trial = study.ask()
-    # A seed per trial: processes draw differently, and a search by one process is reproducible.
+    # Each trial has its own seed: processes draw different trials, and a search by one process is reproducible.
     own = derive_seed(experiment.seeds[0], trial.number) % 2**32
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
@@ -250,7 +250,7 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
 
 
 def _judged(val: float | None, data: Graph) -> float:
-    """``val``; an error if it is not a number."""
+    """``val``; an error if ``val`` is not a number."""
     if val is None or isnan(val):
         raise HandfulError(
             f"trials need validation, and {data.name} has no {data.metric} there: use a split with validation nodes of "
@@ -292,13 +292,14 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
 
 
 def comparable(experiment: Experiment) -> dict[str, Any]:
-    """The fields that must be equal for comparable trials: not the root, the device and the seeds of the final runs."""
+    """The fields that must be equal for comparable trials: all except the root, the device and the seeds of the final
+    runs."""
     value = json.loads(json.dumps(experiment.to_json()))
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
 def _alone(storage: str) -> AbstractContextManager[Any]:
-    """A lock for the creation of tables in an SQLite file: two processes at once would fail."""
+    """A lock for the creation of tables in an SQLite file, since creation by two processes at once would fail."""
     if not storage.startswith("sqlite:///"):
         return nullcontext()
     file = Path(storage.removeprefix("sqlite:///"))
@@ -312,7 +313,7 @@ def _finished(study: Any) -> list[Any]:
 
 
 def _bury_dead(study: Any) -> None:
-    """Mark trials as failed whose process on this machine has ended."""
+    """Mark a trial as failed if its process on this machine has ended."""
     import psutil  # from the same extra as Optuna
 
     states = _optuna().trial.TrialState

@@ -27,7 +27,7 @@ from handful.training.loop import Loop
 from handful.training.record import read_config
 
 FEW = 64
-"""The nodes of the graph for ``warm_up``."""
+"""The number of nodes of the graph for ``warm_up``."""
 SMALL: dict[str, dict[str, Any]] = {
     "rns": {"parts": 2},
     "neighbor": {"batch_size": FEW // 4},
@@ -38,9 +38,9 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def main(folder: Path, threads: int, began: float) -> None:
-    """Run or resume the experiment of ``folder/config.json``. Kernels compile before its clock starts.
+    """Run or resume the experiment of ``folder/config.json``. Kernels compile before the clock of the run starts.
 
-    ``began`` is the time of the start of the process. The file ``STARTUP`` gets the seconds from it to the first epoch.
+    ``began`` is the start time of the process. The file ``STARTUP`` gets the seconds from ``began`` to the first epoch.
     """
     set_threads(threads)
     experiment = Experiment.from_json(read_config(folder / "config.json"))
@@ -51,7 +51,7 @@ class WarmUp(Callback):
     """Calls ``warm_up`` before the first epoch of the first run of a process, before the clock starts.
 
     The file ``startup`` gets the seconds since ``began``: imports, data, METIS and kernels. A resumed job keeps the
-        seconds of its first process.
+    seconds of its first process.
     """
 
     def __init__(self, experiment: Experiment, startup: Path, began: float) -> None:
@@ -67,7 +67,7 @@ class WarmUp(Callback):
 
 
 def warm_up(experiment: Experiment, graph: Graph) -> None:
-    """Train and evaluate once on a few nodes with features and edges like those of ``graph``.
+    """Train and evaluate once on a few nodes with the same kind of features and edges as ``graph``.
 
     This compiles the kernels of ``experiment``, or loads them from numba's cache.
     """

@@ -1,17 +1,17 @@
-"""A measurement that tests the modified loss: an epoch of SGD follows its gradient flow, to third order in the step.
+"""A test of the modified loss: an epoch of SGD follows the gradient flow of this loss, up to third order in the step.
 
-The paper (Eq. "mini-batch-gnn-loss") says that m steps of SGD with step α, averaged over the order of the batches,
+The paper (Eq. "mini-batch-gnn-loss") states that m steps of SGD with step α, averaged over the order of the batches,
 follow for a time mα the gradient flow of
 
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
-Its appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as much. Only one can hold: with the right
-coefficient, the distance between the path of SGD and the flow shrinks as α³; with any other, as α². With momentum the
-paper multiplies both terms by (1+β)/(1−β); ``theory.memory`` derives the factor of each term, and the flow of Adam. The
-same measurement tests them.
+The paper's appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as large. Only one of the two can be
+correct: with the correct coefficient, the distance between the path of SGD and the flow shrinks as α³; with any other,
+as α². With momentum the paper multiplies both terms by (1+β)/(1−β). ``theory.memory`` derives the factor of each term,
+and the flow of Adam. The same measurement tests these results.
 
-Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and mα small. Adam
-    also needs this: within the memory of v, every component g_i of the gradient changes little compared with |g_i| + ε.
+Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and a small mα. For
+Adam, also: while v averages over the gradient, every component g_i changes little compared with |g_i| + ε.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 
 @dataclass(frozen=True)
 class BackwardError:
-    """The distance between the end of an epoch and each flow, for every step size. ``slopes`` are slopes in log–log
-    axes."""
+    """The distance between the weights after an epoch and each flow, for every step size. ``slopes`` are the slopes in
+    log–log axes."""
 
     errors: dict[str, list[float]]
     slopes: dict[str, float]
 
 
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
-    """All m! orders of m batches if m is at most 4, else a dozen random ones, each followed by its reverse.
+    """All m! orders of m batches if m is at most 4, else a dozen random orders, each followed by its reverse.
 
-    An order and its reverse together contain every pair of batches in both orders. The second-order term ½·Σ_{k≠l}
-    ∇f_k·f_l
-    of the expectation depends only on these pairs, so the mean over an order and its reverse is exact to second order.
+    An order and its reverse together contain every pair of batches in both orders. The second-order term
+    ½·Σ_{k≠l} ∇f_k·f_l of the expectation depends only on these pairs, so the mean over an order and its reverse is
+    exact to second order.
 
     >>> list(batch_orders(2)), len(list(batch_orders(10)))
     ([(0, 1), (1, 0)], 24)
@@ -67,8 +67,8 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
 def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Memory = SGD) -> Tensor:
     """E[z_{t+m}] − z_t over the order of the batches, from z_t = ``w``; without momentum z is w.
 
-    The optimiser starts with the memory that it has after a long time on the flow. The momentum from earlier orders has
-    mean zero and does not depend on the order of this epoch, so it does not change the mean to second order.
+    The optimiser starts with the mean moments that it has after a long time on the flow. The deviations from these
+    moments have mean zero and do not depend on the order of this epoch, so they do not change the mean to second order.
 
     >>> mean_displacement([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25)
     tensor([-0.7500])
@@ -98,7 +98,7 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
 
 
 def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficients]:
-    """The sets of coefficients that are measured: the correct ones, zeros, and the paper's.
+    """The sets of coefficients that are tested: the correct coefficients, zeros, and the paper's coefficients.
 
     >>> readings(m=4, step=0.5)["appendix_coefficient"]
     Coefficients(mean=0.5, spread=0.5, second=0.0)
@@ -131,10 +131,10 @@ def backward_error(
     """The distance after one epoch between the mean path of an optimiser and the flows of ``readings``.
 
     Args:
-        losses: one per batch.
-        w: float64, the weights to start from.
+        losses: one loss per batch.
+        w: float64, the initial weights.
         steps: the step sizes α; for heavy ball lr/(1−β).
-        memory: the memory of the optimiser; by default none, as for SGD.
+        memory: the moments of the optimiser; by default none, as for SGD.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))
@@ -152,7 +152,7 @@ def backward_error(
 
 
 def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int) -> tuple[list[Loss], Tensor]:
-    """The losses of ``batches`` for a two-layer GraphSAGE with tanh in float64, and random weights to start from.
+    """The losses of ``batches`` for a two-layer GraphSAGE with tanh in float64, and random initial weights.
 
     h = tanh(x·W₁ + mean(x)·W₂ + b), logits = h·W₃ + mean(h)·W₄ + c, mean cross-entropy over the batch's targets.
 

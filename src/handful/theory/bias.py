@@ -3,7 +3,8 @@
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
 Term (I), node subsampling, has expectation 0 for Random Node Sampling, since its targets are exchangeable. For samplers
-whose batches follow the structure it may differ from 0. Term (II), edge removal, is bounded by C_ℓ·σ(w).
+whose batches depend on the structure, the expectation may differ from 0. Term (II), edge removal, is bounded by
+C_ℓ·σ(w).
 
 As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of its input.
 """
@@ -29,11 +30,11 @@ from handful.training.module import logits_of
 
 
 def lipschitz_constant(outputs: int) -> float:
-    """C_ℓ: the Lipschitz constant of the loss of a node in its logits, in the Euclidean norm.
+    """C_ℓ: the Lipschitz constant of the loss of a node as a function of its logits, in the Euclidean norm.
 
-    For cross-entropy in C ≥ 2 logits ∇ℓ = p − e_y, with p the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y} p_c² ≤
-    2·(1 − p_y)² ≤ 2, which is approached if p puts all its mass on one wrong class. So C_ℓ = √2, for any C. For the
-    binary loss of one logit ∇ℓ = sigmoid(z) − y: C_ℓ = 1.
+    For cross-entropy with C ≥ 2 logits, ∇ℓ = p − e_y with p the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y} p_c² ≤
+    2·(1 − p_y)² ≤ 2. The bound is approached if p puts all its mass on one wrong class. So C_ℓ = √2 for any C. For the
+    binary loss of one logit, ∇ℓ = sigmoid(z) − y, so C_ℓ = 1.
 
     >>> lipschitz_constant(1), lipschitz_constant(40) == sqrt(2)
     (1.0, True)
@@ -58,7 +59,7 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
 
     Args:
         losses: ``(N_t,)``, the loss of every training node on the full graph.
-        targets: t.
+        targets: t, the number of targets.
 
     >>> node_subsampling_variance(torch.tensor([1.0, 2.0, 3.0]), targets=3)
     0.0
@@ -84,7 +85,7 @@ class BiasBound:
 
     @property
     def average_bound(self) -> float:
-        """C_ℓ times the average over nodes: smaller, and sufficient for the proof."""
+        """C_ℓ times the average over nodes: a smaller bound, which the same proof gives."""
         return self.lipschitz * self.sigma_average
 
 
@@ -114,7 +115,7 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
     """The terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
 
     Args:
-        model: it is not changed.
+        model: the model, which does not change.
         graph: a graph with training nodes.
         sampler: the sampler to measure.
         batches: the number of batches to draw.
@@ -151,9 +152,8 @@ def edge_removal_sensitivity(
 
     σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t
     training nodes has weight N_t/(m·t), where m is the number of blocks with training nodes. The paper's σ(w) takes the
-    worst t instead of this average over t. Its proof needs only the average, which makes the bound tighter. And the
-    average can
-    be estimated: every partition visits each training node once.
+    worst t instead of this average over t. The paper's proof needs only the average, which makes the bound tighter. The
+    average can also be estimated: every partition visits each training node once.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

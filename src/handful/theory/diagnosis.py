@@ -1,5 +1,5 @@
-"""A diagnosis of samplers: how they change the training objective. It has the terms of the implicit objective, and the
-change of the degrees.
+"""A diagnosis of samplers, that is, of their effect on the training objective: the terms of the implicit objective, and
+the change of the degrees.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from handful.vocabulary import TERMS, title
 class Diagnosis:
     """The measurements of one sampler, for every repeat.
 
-    It has the terms of the implicit objective, and the error of the power-law exponent of the batches. The error is
+    These are the terms of the implicit objective, and the error of the power-law exponent of the batches. The error is
     empty if only the terms were measured, as by ``ImplicitWatch``.
     """
 
@@ -50,7 +50,7 @@ class Diagnosis:
     def variance_per_target(self) -> float:
         """R times the number of targets. For independent targets, this is the R of batches with one target.
 
-        R falls as batches grow, for every sampler. This number can be compared between batches of different sizes.
+        R falls as batches grow, for every sampler; R per target can be compared between batches of different sizes.
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
@@ -75,14 +75,14 @@ def diagnose(
     seed: int = 42,
     report: Callable[[Sampler], None] | None = None,
 ) -> list[Diagnosis]:
-    """Measure every sampler at the same initialisations: repeat r has the same weights for all of them.
+    """Measure every sampler at the same initialisations: repeat r has the same weights for all samplers.
 
-    α_Sampl is the mean of the exponents of a repeat's batches, taken from the same batches as R.
+    α_Sampl is the mean of the exponents of a repeat's batches, which are the same batches as for R.
 
     Args:
         graph: a graph with training nodes.
         samplers: the samplers to compare.
-        make_model: makes a model with random weights.
+        make_model: a function that makes a model with random weights.
         batches: the number of batches per repeat.
         repeats: the number of initialisations.
         seed: the seed of the weights and of the batches.

@@ -1,8 +1,8 @@
-"""Beyond the paper: the implicit term made explicit. Does a penalty c·R(w) have the effect of per-part updates?
+"""R(w) as an explicit penalty, which is not in the paper: does a penalty c·R(w) have the effect of per-part updates?
 
 Steps of size α on one part after another implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"). One step per epoch
-on the mean of the batches' losses does not. If R makes the difference, one step per epoch on L̄ + α/4·R should have the
-same effect.
+on the mean of the batches' losses does not add this term. If the effect of per-part steps comes from R, one step per
+epoch on L̄ + α/4·R should have the same effect.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def variance_gradient(
     losses: NodeLosses = node_losses,
     class_weight: Tensor | None = None,
 ) -> tuple[float, list[Tensor]]:
-    """R(w) and ∇R(w), given ∇L̄(w): exact, by differentiating each batch's gradient once more.
+    """The exact R(w) and ∇R(w), given ∇L̄(w), by differentiation of each batch's gradient.
 
     ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), with H_k the Hessian of L̂_k. The derivative of ∇L̄ cancels, since the deviations sum
     to zero. Only one batch's second-order graph is in memory at a time.
 
     Args:
-        model: its weights are w.
-        batches: m of them, each with the seed of its step, so that the same dropout is drawn again.
+        model: the model with the weights w.
+        batches: the m batches, each with the seed of its step, so that the same dropout is drawn again.
         mean: ∇L̄(w), one tensor per weight.
         losses, class_weight: the losses and class weights of the training.
 
@@ -65,8 +65,8 @@ def variance_gradient(
 class VariancePenalty(Callback):
     """Adds ``strength``·R(w) to the loss of training with one step per epoch (``update="epoch"``).
 
-    ``strength`` is α/4 to replace per-part steps of size α. ``history`` holds R at the start of every epoch. It costs a
-    second forward pass and a double backward pass for every batch.
+    ``strength`` is α/4 to replace per-part steps of size α. ``history`` has R at the start of every epoch. The penalty
+    costs a second forward pass and a double backward pass for every batch.
 
     >>> import handful as hf
     >>> ring = hf.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

@@ -4,9 +4,9 @@
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
 All terms are computed at fixed weights, over the first ``batches`` batches with training nodes. Dropout is off (the
-paper does not say whether it was); everything else is as in a training step. BatchNorm in particular normalises by the
-statistics of the batch, and for L_full by those of the whole graph. So L̂_k is the loss of a training step, and one
-part (m = 1) has no bias. The model itself does not change: a copy is measured.
+paper does not state this); everything else is as in a training step. In particular, BatchNorm uses the statistics of
+the batch, and for L_full the statistics of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1)
+has no bias. The model itself does not change: a copy is measured.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from handful.training.loop import Loop, batch_loss
 from handful.training.loss import losses_of
 
 BATCHES, REPEATS = 50, 100
-"""The number of batches in the paper."""
+"""The numbers of batches and of repeats in the paper."""
 ADAM_EPS = 1e-8
-"""Of torch's Adam."""
+"""The default ε of torch's Adam."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ImplicitTerms:
     """The terms of the implicit objective at one point, and the mean size of the batches.
 
     ``adam_norm`` and ``adam_R`` are ‖∇L̄‖² and R in the metric of Adam: Σ_i P_i·ḡ_i² and Σ_i P_i·Var_i, with P = 1/(√s +
-    ε) and s_i = ḡ_i² + Var_i. For one batch and ε = 0 the first is the ℓ₁-norm of the gradient.
+    ε) and s_i = ḡ_i² + Var_i. For one batch and ε = 0, ``adam_norm`` is the ℓ₁-norm of the gradient.
     """
 
     full_loss: float
@@ -59,10 +59,10 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of vectors and the mean squared distance from it, in one pass and in the memory of a few vectors.
+    """The mean of vectors and the mean squared distance from the mean, in one pass and in the memory of a few vectors.
 
-    ``variances`` holds (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` their sum. All sums are in float64: R may be
-    a millionth of ‖ḡ‖².
+    ``variances`` has (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` is the sum of ``variances``. All sums are in
+    float64, since R may be a millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):
@@ -94,9 +94,9 @@ class Welford:
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
-    """A copy in training mode with every dropout at 0.
+    """A copy of the model in training mode, with every dropout at 0.
 
-    It is a copy because training mode changes the running statistics of a model.
+    A copy is needed because training mode changes the running statistics of a model.
 
     >>> drop = nn.Dropout(0.5).eval()
     >>> still = without_dropout(drop)
@@ -112,7 +112,7 @@ def without_dropout(model: nn.Module) -> nn.Module:
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
-    """The first ``batches`` batches with training nodes, over as many epochs as needed; others are left out.
+    """The first ``batches`` batches with training nodes, over as many epochs as needed; other batches are left out.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> [batch.num_nodes for batch in first_batches(ring, FullGraph(), 2, seed=0)]
@@ -169,8 +169,8 @@ def implicit_terms(
     """Every term of the implicit objective at the current weights of ``model``, from one pass over the batches.
 
     Args:
-        model: it is not changed.
-        graph: with training nodes.
+        model: the model, which does not change.
+        graph: a graph with training nodes.
         sampler: the sampler to measure.
         batches: m, the number of batches to draw.
         seed: the seed of the batches.
@@ -213,7 +213,7 @@ def implicit_terms(
 
 
 def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A model with random weights that depend on ``seed`` alone; the state of torch's generator does not change.
+    """A model with random weights that depend only on ``seed``; the state of torch's generator does not change.
 
     >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
     >>> torch.equal(one.weight, other.weight)
@@ -227,8 +227,8 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
 def variance_factor(m: int, momentum: float) -> float:
     """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R with heavy-ball momentum β, in an epoch of m steps.
 
-    In the end, a gradient g moves the weights by α·g with α = lr/(1−β). After j steps it has moved them by the share 1
-    − β^j of this. R comes from pairs of batches of one epoch; m − j of these pairs are j steps apart
+    In total, a gradient g moves the weights by α·g with α = lr/(1−β). After j steps, it has moved them by
+    (1 − β^j)·α·g. R comes from pairs of batches of one epoch; m − j of these pairs are j steps apart
     (``theory.memory``). Without momentum ρ is 1.
 
     >>> [round(variance_factor(m, 0.9), 2) for m in (2, 4, 10)]
@@ -242,9 +242,9 @@ def variance_factor(m: int, momentum: float) -> float:
 def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = None) -> tuple[float, float]:
     """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
 
-    ``lr`` is the optimiser's, for one step and not for an epoch. α is the effective step, lr/(1−β): under a constant
-    gradient g the weights move by lr/(1−β)·g per step. The first factor comes from Ghosh et al. (2023). The paper
-    applies it to R too, which does not hold. ``m``, the number of steps per epoch, is needed only with momentum.
+    ``lr`` is the learning rate of one step, not of an epoch. α is the effective step, lr/(1−β): under a constant
+    gradient g the weights move by lr/(1−β)·g per step. The first factor comes from Ghosh et al. (2023). The paper also
+    applies it to R, which is not correct. ``m``, the number of steps per epoch, is needed only with momentum.
 
     >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
     ((0.025, 0.025), [4.75, 0.025])
@@ -291,8 +291,8 @@ def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
 class ImplicitWatch(Callback):
     """Measures the terms during training, before the first epoch and after every ``every`` epochs.
 
-    ``history`` holds (epoch, terms). It does not change the training: a run with a watch has the same result, bit for
-    bit, as a run without one.
+    ``history`` has pairs (epoch, terms). The callback does not change the training: a run with it has the same result,
+    bit for bit, as a run without it.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

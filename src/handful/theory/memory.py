@@ -1,10 +1,10 @@
 """The flows that SGD, heavy ball and Adam follow, to second order in the step.
 
-All three are one rule with a step α (the effective one: lr/(1−β) for heavy ball, lr for Adam):
+All three are one rule with the effective step α (lr/(1−β) for heavy ball, lr for Adam):
 
     m ← β₁·m + (1−β₁)·g,    v ← β₂·v + (1−β₂)·g²,    w ← w − α·P∘m,    P = 1/(√v + ε), or 1 without a metric.
 
-Averaged over the order of the m batches of an epoch, drawn anew for every epoch, the path follows
+If every epoch draws a new random order of its m batches, the mean path over these orders follows
 
     ẇ = −P∘[ḡ + 2a·H̄F + 2b·(mean_k(H_k·P∘g_k) − H̄F) − 2c·(F/√s)∘mean_k(g_k∘H_kF)],    F = P∘ḡ,    s = mean_k g_k²
 
@@ -12,12 +12,13 @@ Averaged over the order of the m batches of an epoch, drawn anew for every epoch
 
 With P = 1 this is the gradient flow of L̄ + a·‖∇L̄‖² + b·R. The coordinate z = w − α·β₁/(1−β₁)·m moves by −α·g_t(w_t) in
 a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 − β₁^{t−l})·g_l. Two batches of one epoch have
-E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. Earlier epochs are drawn independently, and contribute
-only to H̄ḡ.
+E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. The orders of earlier epochs are independent, and
+contribute only to H̄ḡ.
 
-For Adam, v is replaced by its mean, s at earlier weights. For one batch nothing is left out. The flow is then that of
-Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The memory of m and v is treated as by Cattaneo and
-Shigida (2025). For several batches the fluctuation of v is left out, which is an error of order 1 − β₂ in the flow.
+For Adam, v is replaced by its mean, which is s at earlier weights. For one batch this is exact, and the flow is the
+flow of Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The dependence of m and v on earlier gradients
+is treated as by Cattaneo and Shigida (2025). For several batches the fluctuation of v is ignored, which gives an error
+of order 1 − β₂ in the flow.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ Loss = Callable[[Tensor], Tensor]
 
 
 class Coefficients(NamedTuple):
-    """a, b and c of the flow: the coefficients of ‖∇L̄‖², of R, and of the term from the memory of v."""
+    """a, b and c of the flow: the coefficients of ‖∇L̄‖², of R, and of the term from the moving average v."""
 
     mean: float = 0.0
     spread: float = 0.0
@@ -46,8 +47,8 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of an optimiser: none for SGD, ``beta1`` for heavy ball, all for Adam; without ``eps`` there is no
-    metric.
+    """The moving averages of an optimiser: none for SGD, ``beta1`` for heavy ball, ``beta1`` and ``beta2`` for Adam.
+    Without ``eps`` there is no preconditioner P.
 
     >>> Memory(0.5).coefficients(step=1.0, m=2)
     Coefficients(mean=0.75, spread=0.125, second=0.0)
@@ -58,7 +59,7 @@ class Memory:
     eps: float | None = None
 
     def metric(self, second: Tensor) -> Tensor:
-        """P for these second moments."""
+        """The preconditioner P for these second moments."""
         return torch.ones_like(second) if self.eps is None else adam_metric(second, self.eps)
 
     def coefficients(self, step: float, m: int) -> Coefficients:
@@ -82,7 +83,7 @@ def gradient(loss: Loss, w: Tensor) -> Tensor:
 
 
 def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-    """``(m, n)`` each: the gradients g_k at ``w``, H_k·F, and H_k·P∘g_k, in the metric of ``memory``.
+    """Three ``(m, n)``: the gradients g_k at ``w``, H_k·F, and H_k·P∘g_k, with the preconditioner of ``memory``.
 
     >>> found = slopes_at([lambda w: w.square().sum()], torch.tensor([3.0]), Memory())
     >>> [float(value) for value in found]
@@ -99,7 +100,7 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
-    """ẇ of the flow at w; without a metric, it is −∇[L̄ + a·‖∇L̄‖² + b·R].
+    """ẇ of the flow at w; without a preconditioner, it is −∇[L̄ + a·‖∇L̄‖² + b·R].
 
     >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]

@@ -1,4 +1,4 @@
-"""The exponent of a graph's degrees by maximum likelihood (Clauset, Shalizi and Newman, 2009), and of sampled ones.
+"""The power-law exponent of degrees in graphs and samples, by maximum likelihood (Clauset, Shalizi and Newman, 2009).
 
 The law is p(x) = x^{−α} / ζ(α, x_min) on the whole numbers x ≥ x_min, with ζ the Hurwitz zeta function.
 """
@@ -36,12 +36,13 @@ def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
     """The discrete power law that fits ``data``, by Clauset's method.
 
     For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. α is searched up to 60, and is NaN
-    where fewer than two distinct values are left. x_min is the value of the data (not the largest) whose fit has the
+    if fewer than two distinct values are left. x_min is the value of the data (except the largest) whose fit has the
     smallest Kolmogorov–Smirnov distance.
 
     Args:
         data: whole numbers; zeros are left out.
-        min_tail: tails of fewer observations are not tried, since the estimate is unreliable there (their section 3.3).
+        min_tail: the minimum number of observations in a tail; below it, estimates are unreliable (Clauset et al.,
+            section 3.3).
 
     >>> fit_power_law([1] * 800 + [2] * 130 + [3] * 40 + [4] * 20 + [5] * 10).x_min
     1
@@ -59,7 +60,7 @@ def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
 
 
 def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
-    """The maximum-likelihood α for each pair: the root of E_α[ln X] = mean of ln x, by bisection.
+    """The maximum-likelihood α for each ``mean_log`` and ``x_min``: the root of E_α[ln X] = mean of ln x, by bisection.
 
     E_α[ln X] is the derivative of −ln ζ, and decreases in α.
     """
@@ -83,8 +84,8 @@ def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
 def degrees(graph: Graph | Sample) -> np.ndarray:
     """int64 ``(N,)``, the number of distinct neighbours of each node in a graph or a sampled subgraph, without loops.
 
-    The direction of edges does not matter. The edges of a batch are those of all its layers, as one graph. If every
-    layer has its own nodes (LADIES), the degree of a target is its number of other sources, over all layers.
+    The direction of edges does not matter. The edges of all layers of a batch are one graph. If every layer has its own
+    nodes (LADIES), the degree of a target is its number of other sources, over all layers.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]

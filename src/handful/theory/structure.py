@@ -24,7 +24,7 @@ from handful.statistics import finite_mean
 
 @dataclass(frozen=True)
 class PartStructure:
-    """One sampled graph.
+    """The structure of one sampled graph.
 
     ``edges`` counts an undirected edge twice, and ``average_degree`` is ``edges`` / ``nodes``.
     ``components`` includes isolated nodes; ``largest_component`` is the number of nodes of the largest component.
@@ -48,7 +48,7 @@ MEASURES = tuple(field.name for field in fields(PartStructure))
 
 @dataclass(frozen=True)
 class Statistics(PartStructure):
-    """A graph, measured with both directions of every edge and without loops.
+    """The statistics of a graph, with both directions of every edge and without loops.
 
     ``density`` is edges / (N·(N − 1)). See ``homophilies`` for the three kinds of homophily. ``average_distance`` is
     estimated from the sources.
@@ -77,11 +77,10 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
         edge = Σ c_k,    adjusted = (edge − Σ (D_k/M)²) / (1 − Σ (D_k/M)²)     (Platonov et al., 2023)
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
-    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) over Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of
-    edges between
-    two classes: 1 if all edges are inside classes, −1 if none is, about 0 if labels and edges have nothing in common.
-    GraphLand, and some rows of the paper's table, use the unbiased homophily. NaN if it is not defined: without edges,
-    or with one class.
+    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of
+    edges between two classes. This homophily is 1 if all edges are inside classes, −1 if no edge is inside a class, and
+    about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the unbiased
+    homophily. The result is NaN without edges, or with one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.
@@ -116,17 +115,17 @@ def part_structure(
 ) -> PartStructure:
     """Measure one graph, given as the CSR of both directions of its edges.
 
-    Distances are found by breadth-first searches. Some start at random nodes; a node of a component C is drawn with
-    probability ∝ |C| − 1. Then the mean over sources of the mean distance to the rest of C is an unbiased estimate of
-    the average distance. Others run in the largest component, each from a node that is farthest from the start of the
-    previous search (multi-sweep). The largest distance found is the lower bound on the diameter.
+    Breadth-first searches find the distances. Some searches start at random nodes; a node of a component C is drawn
+    with probability ∝ |C| − 1. Then the mean over sources of the mean distance to the other nodes of C is an unbiased
+    estimate of the average distance. Other searches run in the largest component, each from a node that is farthest
+    from the start of the previous search (multi-sweep). The largest distance found is the lower bound on the diameter.
 
     Args:
         indptr, indices: the CSR of the edges.
         rng: the generator for the sources.
         y: ``(N,)``, labels, for the homophily.
-        sources: the number of searches from random nodes. If it is the number of nodes or more, every node is a source,
-            and distances are exact.
+        sources: the number of searches from random nodes. If this is at least the number of nodes, every node is a
+            source, and distances are exact.
         sweeps: the number of searches in the largest component.
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
@@ -170,9 +169,9 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     """Measure ``graph``.
 
     Args:
-        graph: any graph; a directed one is measured with both directions of every edge.
+        graph: any graph; a directed graph is measured with both directions of every edge.
         sources: the number of breadth-first searches from random nodes.
-        sweeps: the number of further searches, each from a node that is farthest from the start of the last.
+        sweeps: the number of further searches, each from a node that is farthest from the start of the previous search.
         seed: the seed of the random nodes.
 
     >>> found = statistics(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=5))
@@ -208,10 +207,10 @@ def structure(
     """The structure of sampled graphs for every m in ``parts``: mean and standard deviation over ``epochs``.
 
     The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
-    deviation is taken over the epochs. Edges are taken in both directions, once each, and loops are left out.
+    deviation is over the epochs. Edges count in both directions, once each, and loops are left out.
 
     Args:
-        graph: any.
+        graph: any graph.
         parts: the numbers of parts, m.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions.

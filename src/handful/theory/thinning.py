@@ -1,5 +1,5 @@
-"""The degree distribution under Random Node Sampling (paper, "Tail degree distribution under RNS"): exact, and in the
-tail."""
+"""The degree distribution under Random Node Sampling (paper, "Tail degree distribution under RNS"): the exact law, and
+its tail."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def edge_survival(nodes: int, parts: int) -> float:
 def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """H_{N,d}(k) for k = 0…d: the law of the degree that a node of degree d keeps in its block of ``block`` nodes.
 
-    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the block's other n nodes are drawn without replacement
-    from the other N−1 nodes, d of which are neighbours. The node has ``degree`` distinct neighbours, without itself.
+    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the n other nodes of the block are drawn without
+    replacement from N−1 nodes, and d of these are neighbours. The node has ``degree`` distinct neighbours, without
+    itself.
 
     >>> hypergeometric(3, 2, 1).round(3).tolist()
     [0.5, 0.5]
@@ -65,8 +66,8 @@ def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
     divide N, the law is the mixture over the two block sizes.
 
     Args:
-        degrees: ``(N,)``, one per node of a simple undirected graph.
-        parts: m.
+        degrees: ``(N,)``, the degree of every node of a simple undirected graph.
+        parts: m, the number of parts.
 
     >>> triangle = [2, 2, 2]
     >>> thinned_degree_law(triangle, 3).tolist()  # every node alone
@@ -87,7 +88,7 @@ def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
 def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> np.ndarray:
     """C·m^{1−α}·k^{−α}: the tail of p̃ for ν(d) = C·d^{−α}(1 + o(1)), as k → ∞ with k = o(N/m).
 
-    The tail has the exponent of the whole graph: Random Node Sampling preserves it.
+    The tail has the exponent of the whole graph: Random Node Sampling preserves the exponent.
 
     >>> round(float(power_law_tail(10, 1.0, 2.0, 4)), 6)
     0.0025

@@ -54,7 +54,7 @@ class Decision:
 
     @classmethod
     def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
-        """The decision that a threshold of 0.5 makes on probabilities with the class weights.
+        """The decision that equals a threshold of 0.5 for probabilities with the class weights.
 
         >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1], positive=1)
         >>> Decision.on(graph, torch.tensor([1.0, 4.0])).threshold
@@ -64,8 +64,8 @@ class Decision:
         return cls(graph.kind, int(graph.positive or 0), class_weight=weight).unweighted()
 
     def unweighted(self) -> Decision:
-        """This decision, after the conversion of ``threshold`` from a threshold for probabilities with the class
-        weights."""
+        """This decision with another ``threshold``: converted from probabilities with the class weights to
+        probabilities without them."""
         if self.class_weight is None or self.kind != "binary":
             return self
         one = (1 - self.threshold) * self.class_weight[self.positive]
@@ -102,7 +102,7 @@ class Decision:
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
     """The decision threshold of the positive class with the best F1 on the validation nodes.
 
-    It is the middle between two probabilities; 0.5 if no validation node is positive.
+    The threshold is the middle between two probabilities; 0.5 if no validation node is positive.
 
     Args:
         outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
@@ -142,9 +142,9 @@ class Assessment:
         positive: the name of the positive class, if there are two classes.
         threshold: for two classes, the decision threshold of the positive class.
         confusion: ``[i][j]`` nodes of class i are predicted as class j; empty for labels that are not classes.
-        calibration: for each tenth of the probability its mean ``confidence``, the ``share`` of nodes with a correct
-            prediction, and its number of ``nodes``. For two classes, it is the probability of the positive class;
-            otherwise, of the predicted class.
+        calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) the mean ``confidence``, the ``share``
+            of nodes with a correct prediction, and the number of ``nodes``. For two classes, the probabilities are of
+            the positive class; otherwise, of the predicted class.
         calibration_error: Σ n_b/n · |confidence_b − share_b|.
         mistakes: the wrong predictions with the highest probability, or the largest error: ``node``, its ``true`` and
             ``predicted`` class (or number), and the ``probability`` (or ``error``).
@@ -182,7 +182,7 @@ def assess(
     Args:
         model: a model with trained weights.
         graph: a graph with features, labels and a split.
-        threshold: the decision threshold of the positive class of two, such as ``run.threshold``.
+        threshold: for two classes, the decision threshold of the positive class, such as ``run.threshold``.
         sampler: the sampler of the training; see ``infer``.
         memory: a budget for the inference; see ``infer``.
 
@@ -220,7 +220,7 @@ def assess_average(
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
         graph: a graph with labels and a split.
-        by_f1: whether the threshold of two classes is the one with the best F1 on the validation nodes.
+        by_f1: whether the threshold of two classes is the threshold with the best F1 on the validation nodes.
         class_weight: the class weights of the loss, if any.
     """
     decision = Decision.on(graph, class_weight)
@@ -236,7 +236,7 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
-        graph: with labels.
+        graph: a graph with labels.
         metric: the metric, a function of outputs.
         nodes: int64, the nodes for the metric.
     """
@@ -340,8 +340,8 @@ def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
 
 
 def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
-    """For each tenth of the probability with nodes: the mean of ``p``, the share of ``came_true``, and the number of
-    nodes.
+    """For each interval of probabilities (0 to 0.1, …) with nodes: the mean of ``p``, the share of ``came_true``, and
+    the number of nodes.
 
     >>> calibration(torch.tensor([0.05, 0.92, 0.98]), torch.tensor([False, True, False]))[-1]["share"]
     0.5

@@ -33,7 +33,7 @@ class Callback:
         """Before the first epoch of this process, also after a resume."""
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        """During long epochs with a memory budget: ``what`` is the current work, and ``share`` of it is done."""
+        """During long epochs with a memory budget: ``what`` names the current work, ``share`` is its finished share."""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
         """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is the seed of the
@@ -43,7 +43,7 @@ class Callback:
         """After a step of the optimiser."""
 
     def on_epoch(self, loop: Loop) -> None:
-        """After the last step of an epoch; ``loop.epoch`` includes it."""
+        """After the last step of an epoch; ``loop.epoch`` already counts this epoch."""
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
         """After an evaluation; ``line`` goes to ``metrics.jsonl``."""
@@ -53,8 +53,8 @@ class Callback:
 
 
 class Checksums(Callback):
-    """One checksum of all batches of a run that made a step, in ``found`` by seed. It does not depend on the number of
-    ranks, shards and threads.
+    """One checksum per seed, in ``found``, of all batches that made a step. The checksum does not depend on the number
+    of ranks, shards and threads.
 
     After a resume it covers only the new epochs. All ranks need this callback.
 
@@ -75,7 +75,7 @@ class Checksums(Callback):
         self.epoch, self.found[loop.seed] = 0, ""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Add a batch; its seed is unique in the epoch."""
+        """Add the checksum of a batch; its seed is unique in the epoch."""
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:

@@ -24,9 +24,9 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
     """Write the card of the run or the experiment in ``folder``.
 
     Args:
-        folder: it holds ``config.json``, and ``result.json`` or ``summary.json``.
+        folder: a folder with ``config.json``, and ``result.json`` or ``summary.json``.
         words: the conclusion of the assessment.
-        tables: its tables in Markdown.
+        tables: the tables of the assessment in Markdown.
     """
     own = RunFolder(folder)
     result = read_json(own.result if own.result.exists() else folder / "summary.json")

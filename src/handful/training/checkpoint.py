@@ -1,4 +1,4 @@
-"""Checkpoints: the state that the next epoch depends on, in one file, or broadcast from rank 0."""
+"""Checkpoints: the state that the next epoch depends on, written to one file or broadcast from rank 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of training, estimated for budgets, plans and devices, and measured.
+"""The memory of training: estimates for budgets, plans and devices, and measurements.
 
 To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak includes only the
 training, not earlier work of the same process.
@@ -27,7 +27,8 @@ from handful.kernels.memory import release
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
-"""The maximum number of nodes, and of nodes times features, in a trial: enough to make the parameters negligible."""
+"""The maximum number of nodes, and of nodes times features, in a trial step. The memory of the parameters is small
+against such a batch."""
 MARGIN = 4 / 3
 """The factor for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the peak in use,
 and kernels have temporaries."""
@@ -36,7 +37,7 @@ KEPT_BY_EVALUATION = 3
 the temporaries of a chunk."""
 _CLEAR = Path("/proc/self/clear_refs")
 DEALT = 64
-"""The bytes per node of the parts of an epoch on a device, without their edges."""
+"""The bytes per node for the parts of an epoch on a device, without edges."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -62,7 +63,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for one in out if isinstance(out, list | tuple) else (out,):
-            if isinstance(one, Tensor) and one.layout == torch.strided:  # a sparse one consists of strided tensors
+            if isinstance(one, Tensor) and one.layout == torch.strided:  # a sparse tensor consists of strided tensors
                 self._count(one.untyped_storage())
         return out
 
@@ -82,7 +83,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class StepCost:
-    """The bytes of a training step and of its batch, as a straight line in the size of its sample."""
+    """The bytes of a training step and of its batch, as a linear function of the size of the sample."""
 
     fixed: float
     """The memory of the optimiser."""
@@ -91,21 +92,21 @@ class StepCost:
     per_node: int
     """Bytes of a node in the batch: features, label and ids."""
     per_edge: int
-    """Bytes of an edge in the batch; with weights, also its weight and its place in the transpose."""
+    """Bytes of an edge in the batch; with weights, including its weight and its position in the transpose."""
 
     def __call__(self, sample: Sample, scale: float = 1.0) -> int:
-        """The bytes of a step on ``sample``, or on one that is ``scale`` times as large."""
+        """The bytes of a step on a sample that is ``scale`` times as large as ``sample``."""
         return int(self.fixed + scale * (self.per_unit * units(sample) + self.batch(sample)))
 
     def batch(self, sample: Sample) -> int:
-        """The memory of its batch, with the transposes of its layers, which the backward pass makes."""
+        """The bytes of the batch of ``sample``, including the transposes of its layers for the backward pass."""
         longest = max(layer.num_edges for layer in sample.layers)
         turned = (24 * one.num_sources + self.per_edge * one.num_edges for one in sample.layers if not one.symmetric)
         return sample.num_nodes * self.per_node + self.per_edge * longest + sum(turned)
 
 
 def units(sample: Sample) -> int:
-    """The size of a sample: its nodes, the rows that are computed, and the edges."""
+    """The size of a sample: the number of its nodes, plus its computed rows, plus its edges."""
     return sample.num_nodes + sum(layer.num_targets + layer.num_edges for layer in sample.layers)
 
 
@@ -117,7 +118,7 @@ def step_cost(
 ) -> StepCost:
     """The cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch with
     layers of the same proportions. The batch has the size of the sample times ``scale``, up to the maximum size of a
-    trial. Its rows have ``width`` numbers, by default the number of features.
+    trial. Its features have ``width`` columns, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -137,7 +138,7 @@ def step_cost(
 
 
 def batch_cost(graph: Graph) -> StepCost:
-    """The cost of a batch alone, which makes no step."""
+    """The cost of a batch without a training step."""
     assert graph.x is not None
     return StepCost(0, 0, graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20)
 
@@ -148,7 +149,7 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
         graph + parts of an epoch + max(a step, an evaluation)
 
     The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for every
-    node and unit of width. Rows of a step have ``width`` numbers, by default the number of features.
+    node and unit of width. The features of a batch have ``width`` columns, by default the number of features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -187,9 +188,9 @@ def tensors(batch: Batch) -> list[Tensor]:
 
 
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
-    """A batch of zeros with random edges; its layers have the share ``share`` of the size of those of ``sample``.
+    """A batch of zeros with random edges; its layers have ``share`` times the size of the layers of ``sample``.
 
-    Its rows have ``width`` numbers, by default the number of features.
+    Its features have ``width`` columns, by default the number of features.
     """
     assert graph.x is not None
     assert graph.y is not None

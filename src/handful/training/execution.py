@@ -1,7 +1,7 @@
 """How a run is executed: in memory, within a budget of memory, or over the shards of several ranks.
 
-The loop asks its execution for the batches of an epoch, and for the outputs by which the model is judged. The batches
-are the same bytes in all three ways: an execution is how to train, not what.
+The loop gets from its execution the batches of an epoch, and the outputs for the evaluation. The batches are the same
+bytes in all three ways: the execution does not change the result.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 GRAPH_ON: GraphOn = "auto"
-"""Where the graph is, where nobody says."""
+"""The default place of the graph."""
 
 
 @dataclass
 class InMemory:
-    """All that an epoch makes is in memory, on the device of the graph.
+    """All data of an epoch is in memory, on the device of the graph.
 
     Args:
-        sends_to: where batches are sent, if the graph stays on the host and the model trains elsewhere.
-        known: the first hop, where it is known before training.
+        sends_to: the device of the model, if the graph stays on the host; batches are sent to it.
+        known: the precomputed first hop; ``None`` if the first hop is sampled.
     """
 
     sends_to: torch.device | None = None
     known: Known | None = None
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
-        """The batches of an epoch that this rank computes, and ``None`` in the place of all others."""
+        """The batches of an epoch that this rank computes; ``None`` for every batch of another rank."""
         make = batch_maker(loop.graph, loop.model, loop.settings.trim, self.known)
         own, rank = owner(loop), ranks.rank()
         samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
@@ -65,7 +65,7 @@ class InMemory:
         return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """The validation and test nodes, ascending, and the model's outputs for them, as the settings infer them."""
+        """The validation and test nodes, ascending, and their outputs: exact or sampled, by ``settings.evaluation``."""
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":
@@ -74,21 +74,21 @@ class InMemory:
         return nodes, infer_sampled(model, graph, samples, self.known)
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
-        """The outputs for all nodes, exactly; every rank computes its share of them."""
+        """The exact outputs for all nodes; every rank computes its share."""
         return infer(model, widened(loop.graph, self.known), sampler=loop.sampler, shared=ranks.size() > 1)
 
 
 @dataclass
 class WithinBudget(InMemory):
-    """Batches are made by one shuffle an epoch, and wait in files where the budget does not hold them.
+    """One shuffle per epoch makes all batches; batches that do not fit into the budget are kept in files.
 
     Args:
-        memory: the anonymous memory that the process may hold, in bytes.
+        memory: the maximum anonymous memory of the process, in bytes.
     """
 
     memory: int = 0
     cost: StepCost | None = None
-    """What a step takes; found out on the first sample that makes one."""
+    """The cost of a step, measured on the first sample with targets."""
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
         deal, graph = loop.sampler.deal(loop.graph, loop.seed, loop.epoch), widened(loop.graph, self.known)
@@ -123,7 +123,7 @@ class OverShards:
 
     @property
     def wide(self) -> ShardedGraph:
-        """The graph with what is known beside its features."""
+        """The graph with the precomputed aggregates beside its features."""
         wide = widened(self.graph, self.known)
         assert isinstance(wide, ShardedGraph)
         return wide
@@ -135,7 +135,7 @@ class OverShards:
         return expanded(batches, self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """As ``InMemory``; every rank infers its own nodes, exactly, and has the outputs of all."""
+        """As ``InMemory``; every rank infers its own nodes exactly, and gets the outputs of all ranks."""
         nodes, own = judged_nodes(self.graph), infer(loop.model, self.wide)
         begin, end = self.graph.begin, self.graph.begin + len(own)
         return nodes, all_rows(own[nodes[(nodes >= begin) & (nodes < end)] - begin])
@@ -145,7 +145,7 @@ Execution = InMemory | OverShards
 
 
 def owner(loop: Loop) -> Callable[[int], int]:
-    """Which rank computes a batch, by its number in the epoch."""
+    """A function from the number of a batch in the epoch to the rank that computes it."""
     return partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
 
 
@@ -163,7 +163,7 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device], know
     """The execution within ``memory``.
 
     Raises:
-        HandfulError: it is no size, or the run cannot be made within one.
+        HandfulError: ``memory`` is not a size, or this run cannot have a memory budget.
     """
     size, held = as_bytes(memory), anonymous()
     if not sampler.deals:
@@ -191,13 +191,13 @@ def stays_on_host(
     loss: Loss,
     aggregates: int = 0,
 ) -> bool:
-    """Whether the graph is on the host while ``model`` trains on ``device``; ``auto`` says so if it decides for that.
+    """Whether the graph is on the host while ``model`` trains on ``device``; if ``auto`` chooses this, a line says so.
 
-    Beside a graph on the host, the CPU makes batches and sends them one by one, and evaluates a copy of the model.
-    ``aggregates`` are the bytes of the known hops beside the features.
+    If the graph is on the host, the CPU makes the batches, sends them one by one, and evaluates a copy of the model.
+    ``aggregates`` is the size of the precomputed aggregates in bytes.
 
     Raises:
-        HandfulError: ``graph_on`` is no such place.
+        HandfulError: ``graph_on`` is not one of the places of ``GraphOn``.
     """
     if graph_on not in get_args(GraphOn):
         raise HandfulError(unknown("place for the graph", graph_on, get_args(GraphOn)))
@@ -207,8 +207,8 @@ def stays_on_host(
     if free is None:
         return False
     needed = graph_bytes(graph) + aggregates
-    if needed <= free:  # else a trial of a step would tell nothing new
-        width = 2 * graph.num_features if aggregates else None  # of the rows of a step: [own ‖ aggregated]
+    if needed <= free:  # else the graph alone does not fit, and no trial step is needed
+        width = 2 * graph.num_features if aggregates else None  # a row of a step is [own ‖ aggregated]
         needed = needed_bytes(graph, model, sampler, loss, width) + aggregates
     if needed <= free:
         return False
@@ -218,7 +218,7 @@ def stays_on_host(
 
 
 def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
-    """The model with all its weights on ``device``: itself if they are there, else a copy.
+    """The model with all its weights on ``device``; a copy if they are elsewhere.
 
     >>> model = nn.Linear(2, 1)
     >>> copy_to(torch.device("cpu"), model) is model
@@ -233,7 +233,7 @@ def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
 
 
 def widened(graph: Graph, known: Known | None) -> Graph:
-    """``graph``, or the one whose features have what is ``known`` beside them."""
+    """``graph``; with ``known``, the same graph with the precomputed aggregates beside its features."""
     return graph if known is None else known.graph
 
 
@@ -243,9 +243,9 @@ def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[B
 
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
-    """What cuts a sample to what its loss can see, if ``trimmed`` and ``model`` allow; else what leaves it as it is.
+    """A function that trims a sample to the receptive field of its loss; the identity if it must not be trimmed.
 
-    With ``known`` its own ``trims`` decides.
+    The function trims if ``trimmed`` is true and ``model`` is a ``Network``. With ``known``, ``known.trims`` decides.
     """
     if known is not None:
         return known.cut
@@ -255,7 +255,7 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
 
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
-    """What gathers features and labels of a sample, cut to what its loss can see if ``trimmed`` and ``model`` allow."""
+    """A function from a sample to its batch: it trims the sample (``trimmer``), and gathers features and labels."""
     if known is not None:
         return known.make_batch
     cut = trimmer(model, trimmed)
@@ -267,18 +267,18 @@ def gather(
 ) -> Iterator[Batch]:
     """The batches of ``samples``; see ``batch_maker``."""
     make = batch_maker(graph, model, trimmed, known)
-    return made_ahead(map(make, samples), graph.device)  # map keeps none of them alive
+    return made_ahead(map(make, samples), graph.device)  # map keeps no batch alive
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The batches, made ahead of a device that trains. On the CPU the kernels of both would only share its cores."""
+    """The batches; for a GPU, a thread prefetches them. On the CPU, it would compete with training for cores."""
     return batches if device.type == "cpu" else ahead(batches)
 
 
 def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
-    """The batches on ``device``, made and sent by a thread that works ahead of it.
+    """The batches on ``device``, made and sent ahead by a thread.
 
-    To a GPU they go from pinned memory on a stream of their own, while the last one trains.
+    A GPU gets a batch from pinned memory on a separate stream, during the training step of the previous batch.
     """
 
     def send(batch: Batch | None) -> Batch | None:
@@ -300,14 +300,14 @@ def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[B
     for batch, arrived in ahead(map(send_aside, batches)):
         torch.cuda.current_stream(device).wait_event(arrived)
         if batch is not None:
-            batch.map(keep)  # their memory, which is of the other stream, is not used again before this one is done
+            batch.map(keep)  # their memory belongs to the other stream: it is not reused before this stream is done
         yield batch
         del batch
 
 
 @torch.no_grad()
 def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample], known: Known | None = None) -> Tensor:
-    """The logits of the samples' targets, one row for each in their order, as their samples give them."""
+    """The logits of the samples' targets, computed on the samples: one row per target, in the order of the samples."""
     with evaluating(model):
         known = None if known is None else replace(known, mean_field=0.0, trims=True)  # stand-ins are for training
         batches = gather(graph, samples, model, trimmed=True, known=known)

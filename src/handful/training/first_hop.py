@@ -1,11 +1,11 @@
-"""The first hop of the full graph, known before training: X never changes, so neither does its aggregation Â·X.
+"""The precomputed first hop: the features X are constant, so the aggregation ÂX is computed once, before training.
 
-With it the first layer of GraphSAGE and GCN is exact in every batch, whatever the sampler. A batch needs one hop less,
-and no step aggregates features. ``Known`` holds [X ‖ ÂX] and makes batches of it; [X ‖ ÂX ‖ Â²X] where mean-field
-neighbours stand in for those that a part lacks (``handful.mean_field``). A batch of a part is cut to the receptive
-field of its loss also under BatchNorm, whose statistics then are those of the rows that a layer computes.
+The first layer of GraphSAGE and GCN is then exact in every batch, except with LADIES. A batch needs one hop less,
+and no step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. With mean-field neighbours
+(``handful.mean_field``) it has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the receptive field of its loss, even
+if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that a layer computes.
 
-Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) compute the first hop beforehand, too.
+Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) also precompute the first hop.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from handful.training.inference import outputs_of
 from handful.trim import S, trim
 
 SLOW = 10**10
-"""From so many additions on, they are announced."""
+"""An aggregation with more additions than this prints a line when it starts."""
 ROWS = 1 << 20
-"""How many rows are weighed at a time."""
+"""The number of rows per chunk in ``mass_of``."""
 LARGEST_SHARE = 0.5
-"""``auto`` takes at most this share of the free memory, or disk, for what is known beforehand."""
+"""``auto`` uses at most this share of the free memory (or disk) for the aggregated features."""
 
 
 class Aggregates(Stack):
-    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the type of X: a network without weights, so that exact inference makes it in
-    memory, within a budget or over shards.
+    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the type of X. This is a network without weights, so that exact inference can
+    compute it: in memory, within a budget or over shards.
 
     >>> import handful as hf
     >>> pair = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.tensor([[1.0], [3.0]]))
@@ -63,7 +63,7 @@ class Aggregates(Stack):
     def __init__(self, features: int, hops: int, hop: Hop, dtype: torch.dtype = torch.float32) -> None:
         super().__init__(features, (1 + hops) * features, layers=hops, hop=hop)
         self.aggregation, self.dtype = hop, dtype
-        # Inference asks the parameters for device, type and width.
+        # Inference reads the device, the type and the width from the parameters.
         self.width = nn.ParameterList([nn.Parameter(torch.empty(self.out_features, 0), requires_grad=False)])
 
     def blocks(self) -> list[list[nn.Module]]:
@@ -84,19 +84,19 @@ class Aggregates(Stack):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of the neighbours beforehand, and the batches that it makes.
+    """The precomputed aggregates of the features, and the batches with them.
 
     Args:
-        graph: whose features are [X ‖ ÂX] or [X ‖ ÂX ‖ Â²X].
-        features: of X.
-        hop: Â.
-        depth: of the model.
-        mean_field: λ; 0 for no stand-ins.
+        graph: the graph with the features [X ‖ ÂX] or [X ‖ ÂX ‖ Â²X].
+        features: the number of columns of X.
+        hop: the aggregation Â.
+        depth: the number of layers of the model.
+        mean_field: the weight λ of a stand-in; 0 for no stand-ins.
         mass: ``(N,)``, see ``handful.mean_field.stand_in``; empty without stand-ins.
-        exact: whether the first hop is exact also beside stand-ins.
-        seconds: that it took to make.
-        whole: how many of the later layers compute all rows of the full graph (BatchNorm); ``None`` if none must.
-        trims: whether samples are cut to the receptive field of their loss.
+        exact: whether the first hop is exact even if there are stand-ins.
+        seconds: the time to compute the aggregates.
+        whole: the number of later layers that compute all rows of a full graph (BatchNorm); ``None`` for no such layer.
+        trims: whether samples are trimmed to the receptive field of their loss.
     """
 
     graph: Graph
@@ -112,20 +112,20 @@ class Known:
 
     @property
     def width(self) -> int:
-        """How many numbers a row of a batch has."""
+        """The number of columns of a batch's features."""
         return 2 * self.features
 
     def cut(self, sample: S) -> S:
-        """``sample``, cut to the receptive field of its loss; the full graph as it is without a known hop."""
+        """``sample``, trimmed to the receptive field of its loss; a full graph keeps the rows that BatchNorm needs."""
         full = sample.num_nodes == self.graph.num_nodes
         return trim(sample, max(1, self.depth - 1), self.whole if full else None) if self.trims else sample
 
     def stand_in(self, sample: Sample) -> tuple[Sample, StandIns]:
-        """``handful.mean_field.stand_in`` with what is known here."""
+        """``handful.mean_field.stand_in`` with the arguments of this object."""
         return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
     def make_batch(self, sample: Sample) -> Batch:
-        """The batch of a sample of the graph, whose rows are [own ‖ aggregated]."""
+        """The batch of a sample of the graph; each row of its features is [own ‖ aggregated]."""
         sample = self.cut(sample)
         if not self.mean_field:
             return make_batch(self.graph, sample)
@@ -136,7 +136,7 @@ class Known:
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
     def expand(self, batch: Batch) -> Batch:
-        """The same of a batch whose rows are those of ``graph``."""
+        """The batch that ``make_batch`` would make, from a batch with the features of ``graph``."""
         batch = self.cut(batch)
         if not self.mean_field:
             return batch
@@ -144,28 +144,28 @@ class Known:
         return self._fill(sample, result, batch.x, result.rows, batch.y)
 
     def _fill(self, sample: Sample, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
-        """The batch of ``sample``, whose row i is, or stands in for the neighbours of, row ``at[i]`` of ``x``."""
+        """The batch of ``sample``. Its row i is row ``at[i]`` of ``x``, or the stand-in of that row's neighbours."""
         edges = None if self.exact else (result.indptr, result.indices, result.weight)
         x = gather_hops(x, at, result.level, self.features, edges)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
-    """``sample`` cut as a known hop allows, with its stand-ins if there are any."""
+    """``sample``, trimmed by ``known``, with its stand-ins if there are any."""
     sample = sample if known is None else known.cut(sample)
     return sample if known is None or not known.mean_field else known.stand_in(sample)[0]
 
 
 @dataclass(frozen=True)
 class Prepared(Sampler):
-    """A sampler whose batches have the first hop, and stand-ins, of ``known``, for the theory: not trimmed."""
+    """A sampler for the theory: its batches have the first hop and the stand-ins of ``known``, and are not trimmed."""
 
     sampler: Sampler
     known: Known
 
     @classmethod
     def of(cls, sampler: Sampler, graph: Graph, model: nn.Module, settings: Settings) -> Sampler:
-        """``sampler`` as it trains ``model`` with ``settings``: itself where the first hop is sampled."""
+        """``sampler`` as it trains ``model`` with ``settings``; unchanged if the first hop is sampled."""
         exact = resolve_first_hop(model, graph, sampler, settings)
         return cls(sampler, know(graph, model, settings)) if exact else sampler
 
@@ -198,10 +198,10 @@ def know(
 
     Args:
         graph: in memory, mapped from files, or in shards.
-        model: that ``refusal`` does not refuse.
-        settings: with λ.
-        memory: a budget, as for ``fit``. What is made is then kept in files beside a saved graph.
-        shared: every rank aggregates its share of the rows, and has all.
+        model: a model for which ``refusal`` returns ``None``.
+        settings: the settings with λ, ``mean_field``.
+        memory: a budget, as for ``fit``. The aggregates are then kept in files beside a saved graph.
+        shared: whether every rank aggregates its share of the rows; at the end every rank has all rows.
     """
     assert graph.x is not None
     assert isinstance(model, Stack)
@@ -215,9 +215,9 @@ def know(
         print(f"handful: aggregating the features of {graph.name} (once)…", file=sys.stderr, flush=True)
     x = outputs_of(network, graph, shared=shared, memory=memory, scratch=beside)
     mass = mass_of(graph, hop) if settings.mean_field else torch.empty(0)
-    wide = replace(graph, x=x)  # checked already
+    wide = replace(graph, x=x)  # the graph is already checked
     wide.__dict__.update({name: vars(graph)[name] for name in ("has_loops", "checksum") if name in vars(graph)})
-    stands_in = settings.mean_field if model.depth > 1 else 0.0  # one layer lacks nothing
+    stands_in = settings.mean_field if model.depth > 1 else 0.0  # with one layer no neighbour is missing
     exact = settings.first_hop == "exact" or not stands_in
     whole = model.whole_layers - 1 if model.whole_layers else None
     seconds = perf_counter() - began
@@ -225,7 +225,7 @@ def know(
 
 
 def _writable(folder: Path) -> Path | None:
-    """``folder``, made if need be; ``None`` where that is not allowed."""
+    """``folder``, which is created if it does not exist; ``None`` if that is not permitted."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError:
@@ -234,7 +234,7 @@ def _writable(folder: Path) -> Path | None:
 
 
 def mass_of(graph: Graph, hop: Hop) -> Tensor:
-    """float32 ``(N,)``, the mass of every node for ``hop``, some rows at a time.
+    """float32 ``(N,)``, the mass of every node for ``hop``, computed by chunks of rows.
 
     >>> mass_of(Graph.from_edge_index([[0, 1], [1, 0]]), "gcn")
     tensor([2., 2.])
@@ -246,11 +246,11 @@ def mass_of(graph: Graph, hop: Hop) -> Tensor:
     return all_rows(out) if isinstance(graph, ShardedGraph) else out
 
 
-# -- whether it can be known ------------------------------------------------------------------------------------------
+# -- whether it can be precomputed ------------------------------------------------------------------------------------
 
 
 def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> str | None:
-    """Why the first hop cannot be known for a model of this ``name`` and ``first_hop``; ``None`` where it can."""
+    """Why the first hop cannot be precomputed for a model with this ``name`` and ``hop``; ``None`` if it can."""
     if hop is None:
         return f"the first layer of {name} does not aggregate the features as they are"
     if sampler.layerwise:
@@ -261,10 +261,10 @@ def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> 
 
 
 def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Settings) -> None:
-    """Refuse settings that ask for what cannot be known.
+    """Check that the first hop can be precomputed, if ``settings`` require it.
 
     Raises:
-        SamplerError: they do.
+        SamplerError: the settings require it, and it cannot be precomputed.
     """
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is not None and asks(settings):
@@ -275,10 +275,10 @@ def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Sett
 def resolve_first_hop(
     model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None = None
 ) -> bool:
-    """Whether to know the first hop beforehand, as ``settings`` say; what ``auto`` decides against is said.
+    """Whether to precompute the first hop, by ``settings``; if ``auto`` decides against it, a line says why.
 
     Raises:
-        SamplerError: it is asked for, and cannot be.
+        SamplerError: the settings require it, and it cannot be precomputed.
     """
     hop, name = model.hop if isinstance(model, Stack) else None, type(model).__name__
     check_first_hop(hop, name, sampler, settings)
@@ -299,10 +299,10 @@ def resolve_first_hop(
 
 
 def asks(settings: Settings) -> bool:
-    """Whether ``settings`` demand aggregates of the full graph; ``auto`` takes them where it can."""
+    """Whether ``settings`` require aggregates of the full graph; ``auto`` does not: it uses them if possible."""
     return settings.first_hop == "exact" or (settings.first_hop == "sampled" and settings.mean_field > 0)
 
 
 def hops_of(settings: Settings) -> int:
-    """K, how many aggregates are kept beside the features."""
+    """K, the number of aggregates beside the features."""
     return 2 if settings.mean_field else 1

@@ -1,4 +1,4 @@
-"""``fit``: one training run, in memory or with a folder that survives a kill."""
+"""``fit``: one training run, in memory or with a folder from which a killed run can continue."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def fit(
     """Train ``model`` on ``graph`` with the batches of ``sampler``. Afterwards the model has its best weights.
 
     Args:
-        model: a model of handful, any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
+        model: a model of handful; any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
             ``edge_attr``; or the name of a model, which ``fit`` makes for the graph and returns as ``run.model``.
         graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
             ``split_links``.
         sampler: the source of batches.
-        settings: how to train; ``fields`` override it.
+        settings: how to train; ``fields`` override these settings.
         options: the options of a model by name, such as ``{"hidden": 64}``.
         seed: the seed of all random numbers in training, and of the initial weights of a model by name. A module has
             its weights already: call ``torch.manual_seed`` before you make it.
@@ -88,23 +88,23 @@ def fit(
             evaluates; ``auto`` for the device if it has enough memory. The batches do not change.
         optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
             weight_decay=…).
-        scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch
-            (after every evaluation, with the validation metric, if it is a ``ReduceLROnPlateau``).
-        loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. If ``None``,
-            cross-entropy for classes, squared error for numbers, the mean binary cross-entropy for several labels per
-            node. For a regression, the labels are standardised by the mean and standard deviation of the training
+        scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch. A
+            ``ReduceLROnPlateau`` steps after every evaluation, with the validation metric.
+        loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. The default is
+            cross-entropy for classes, squared error for numbers, and the mean binary cross-entropy for several labels
+            per node. For a regression, the labels are standardised by the mean and standard deviation of the training
             nodes.
         class_weight: a name, or a weight for every class.
         metric: a name, or your own metric: a function of (prediction, y) or a metric of ``torchmetrics``; see
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
-        progress: show a bar, in a terminal or a notebook.
+        progress: whether to show a progress bar, in a terminal or a notebook.
         memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. Then one shuffle per epoch makes
-            the batches, with scratch files if memory does not suffice. Batches and result are the same. It needs a
-            saved graph on the CPU, whose arrays are memory-mapped, and the sampler ``rns`` or ``cluster``.
+            the batches, with scratch files if memory does not suffice. Batches and result are the same. A budget needs
+            a saved graph on the CPU, whose arrays are memory-mapped, and the sampler ``rns`` or ``cluster``.
         out: the run folder; without one, nothing is written. With several ranks, only the first one writes.
-        resume: continue the run in ``out``, or start it. The result is equal, bit for bit, to that of an uninterrupted
-            run. A run with another configuration raises an error.
+        resume: whether to continue the run in ``out``; if there is none, it starts. The result equals, bit for bit, the
+            result of an uninterrupted run. A run with another configuration raises an error.
         record: the configuration for ``config.json``; ``Experiment.run`` passes it.
         fields: the fields of ``Settings`` by name.
 
@@ -146,7 +146,7 @@ def fit(
 
 
 def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
-    """Lock the folder until ``stack`` ends, and restore the checkpoint to ``loop``. Returns the run if it has ended."""
+    """Lock the folder until ``stack`` ends, and load the checkpoint into ``loop``. Return the run if it has ended."""
     stack.enter_context(folder.opened(config, resume))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
@@ -158,7 +158,7 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Raise an error if a rank differs from rank 0, such as another graph under the same name."""
+    """Raise an error if the configuration of a rank differs from rank 0, such as another graph under the same name."""
     here = plain(config)
     first = ranks.broadcast(here)
     with ranks.agreed():
@@ -232,7 +232,7 @@ def begin(
     graph, sampler = resolve(model, graph, sampler, settings)
     if isinstance(graph, LinkGraph):
         check_links(sampler, settings, memory)
-        graph_on = "device" if graph_on == "auto" else graph_on  # no trial of a step, whose labels are those of nodes
+        graph_on = "device" if graph_on == "auto" else graph_on  # no trial step: it would need labels of nodes
     if graph.edge_attr is not None and (isinstance(model, Network) or memory is not None):
         what = "a memory budget" if memory is not None else f"the model {type(model).__name__}"
         raise HandfulError(f"edge_attr cannot be used with {what}: leave it out, graph.replace(edge_attr=None)")
@@ -321,11 +321,11 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
-    """``sampler``, adapted to a model of class ``kind`` with a receptive field of ``depth`` hops, if known.
+    """``sampler``, adapted to a model of class ``kind``; ``depth`` is its receptive field in hops, if known.
 
     Raises:
-        SamplerError: the sampler draws other nodes for each layer, and the model needs the same nodes or another number
-            of layers.
+        SamplerError: the sampler draws other nodes for each layer, but the model needs the same nodes in all layers, or
+            has another number of layers.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
@@ -350,7 +350,7 @@ def device_names(device: Devices) -> list[str | torch.device]:
 
 
 def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of the run; a resume needs the same."""
+    """The configuration of the run; a resume needs the same configuration."""
     seen = {
         "graph": loop.graph.name,
         **describe(loop.model),
@@ -362,7 +362,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
     objects: dict[str, Any] = {
         name: name_of(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
     }
-    # A function may make anything, so the record has its result.
+    # The result of a user's function is unknown, so the record describes the result.
     if "optimizer" in own:
         objects["made optimizer"] = {"class": name_of(loop.optimizer), **plain_part(loop.optimizer.defaults)}
     if "scheduler" in own and loop.scheduler is not None:

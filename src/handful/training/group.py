@@ -1,9 +1,9 @@
 """The batches of one step, on all ranks: the mean of their gradients, and the running statistics of BatchNorm.
 
-BatchNorm normalises every batch by its own statistics. Its *running* statistics see the batches in order,
-r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that r = μ·s after
-it. At the end of a step, every rank adds the contributions of all ranks. So neither gradients nor statistics depend on
-the number of ranks, up to rounding.
+BatchNorm normalises every batch by the statistics s of the batch. Its *running* statistics r are updated in the order
+of the batches, r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that
+r = μ·s after the batch. At the end of a step, every rank adds the contributions of all ranks. So gradients and
+statistics do not depend on the number of ranks, up to rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from handful.errors import HandfulError
 
 
 class Group:
-    """The sums of a step over its batches. Make one per epoch; ``close`` restores the statistics of BatchNorm."""
+    """The sums of a step over its batches. Each epoch makes one ``Group``; ``close`` restores the statistics of
+    BatchNorm."""
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -40,7 +41,7 @@ class Group:
         """Replace gradients by their mean over the batches of the step. Returns the number of batches.
 
         Args:
-            places: the number of batches in the step, including skipped ones.
+            places: the number of batches in the step, including skipped batches.
         """
         count, self.count = self.count, 0
         if not self.alone:
@@ -66,7 +67,7 @@ class Group:
         self.statistics.learn(sums[len(has) :].view_as(learnt))
         by_kind: dict[Any, list[nn.Parameter]] = defaultdict(list)
         for parameter, times in zip(self.parameters, reached, strict=True):
-            if times:  # a parameter without a gradient keeps none: a zero gradient would let it decay
+            if times:  # a parameter without a gradient stays without one: a zero gradient would let it decay
                 by_kind[parameter.device, parameter.dtype].append(parameter)
         for alike in by_kind.values():
             flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in alike])
@@ -94,7 +95,7 @@ class Statistics:
         self.kept = self._take_out()
 
     def _take_out(self) -> Tensor:
-        """float64 ``(1 + width,)``: a one, which counts the batch, and all statistics, which this call resets to 0."""
+        """float64 ``(1 + width,)``: a 1, which counts the batch, and all statistics; the call resets these to 0."""
         values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
         result = torch.cat([torch.ones(1, dtype=torch.float64), *values])
         for buffer in self.buffers:
@@ -106,7 +107,7 @@ class Statistics:
         self.found[place] = self._take_out()
 
     def collect(self, places: int) -> Tensor:
-        """``(places, 1 + width)``: a one and this rank's contribution at each place; zeros for other ranks' places."""
+        """``(places, 1 + width)``: a 1 and the contribution of each batch of this rank; zeros for batches of others."""
         learnt = torch.zeros(places, len(self.kept), dtype=torch.float64)
         for place, result in self.found.items():
             learnt[place] = result

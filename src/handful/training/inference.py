@@ -40,7 +40,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class SharedChunks(Chunks):
-    """Chunks for several ranks: each computes its share of the rows, and receives the others."""
+    """Chunks for several ranks: each rank computes its share of the rows, and receives the other rows."""
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         count = cuts[-1]
@@ -73,27 +73,27 @@ def outputs_of(
     scratch: Path | None = None,
     progress: Progress | None = None,
 ) -> Tensor:
-    """The logits of every node, exactly as in a full-graph forward pass in evaluation mode.
+    """The exact logits of every node, as in a full-graph forward pass in evaluation mode.
 
     A model of handful needs memory for a few layers of activations and the temporaries of ``chunk`` rows. A PyG module
     runs on the whole graph at once. ``sampler`` is the sampler of the training: LADIES trains with its own operator,
-    and evaluation must use it too. A PyG module that was trained with normalised GraphSAINT gets the weights of the
-    mean.
+    and evaluation must use the same operator. A PyG module that was trained with normalised GraphSAINT gets the edge
+    weights of the mean.
 
     For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this together.
 
     Args:
         model: a model of handful, or a PyG module.
-        graph: with features.
+        graph: a graph with features.
         chunk: the number of rows in a chunk.
         sampler: the sampler of the training.
-        shared: whether ranks share the rows of a model of handful; each gets all results, and all must call this
-            together.
+        shared: whether ranks share the rows; each rank gets all results, and all ranks must call this together. Only
+            for a model of handful.
         memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
             files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
-        scratch: the folder for those files. A job with the same weights and graph continues there. The files stay until
-            ``handful.training.streamed.forget``. A temporary folder when ``None``.
-        progress: called with the number of a pass over the nodes, the rows that are done, and all rows.
+        scratch: the folder for these files; ``None`` for a temporary folder. A job with the same weights and graph
+            continues from these files. The files stay until ``handful.training.streamed.forget``.
+        progress: called with the number of a pass over the nodes, the number of finished rows, and of all rows.
 
     Raises:
         HandfulError: ``memory`` is too small, or the disk is full.
@@ -109,7 +109,7 @@ def outputs_of(
         place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
         if scratch is not None:
             place = hold(scratch / job_name(model, graph))
-        with evaluating(model), place as folder:  # a mapped file exists until the mapping ends
+        with evaluating(model), place as folder:  # the data of a removed file exists while it is mapped
             return infer_within(model, graph, space, Path(folder), safe=scratch is not None, progress=progress)
     chunks = SharedChunks(chunk) if shared else Chunks(chunk)
     with evaluating(model):

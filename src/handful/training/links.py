@@ -1,7 +1,7 @@
-"""Link prediction: some edges are held out, and a model learns to score them above pairs of nodes without an edge.
+"""Link prediction: some edges are held out, and a model learns to score edges above pairs of nodes without an edge.
 
 The score of a pair is the dot product of the model's outputs for its two nodes. A step trains on a part: positives are
-the edges inside, negatives are random pairs of its nodes. The held-out pairs are scored on the graph of the training.
+the edges inside the part, negatives are random pairs of its nodes. The held-out pairs are scored on the training graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from handful.training.loop import Loop
 from handful.training.loss import pair_scores
 
 PAIRS = 65_536
-"""How many held-out pairs are scored at a time."""
+"""The number of held-out pairs that are scored at a time."""
 NEGATIVES = 1
 """The last key of the random stream of a step; no other stream with an epoch and a step has a fourth key."""
 
@@ -92,14 +92,14 @@ class OfLinks(InMemory):
 
 
 def with_pairs(batch: Batch, *keys: int) -> Batch:
-    """``batch`` of a part whose targets are all of its nodes, with pairs of them as targets: the first of each pair,
-    then the second of each.
+    """The batch of a part with pairs of nodes as targets: the first node of every pair, then the second node of every
+    pair. The targets of ``batch`` must be all nodes of the part.
 
-    Labels are 1 for the edges of the part, and 0 for as many random pairs; of these, pairs that are edges or one node
-    twice are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and step.
+    Labels are 1 for the edges of the part, and 0 for as many random pairs. Random pairs that are edges, or that have
+    the same node twice, are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and step.
     """
     edges, nodes = batch.layers[-1].edge_index, len(batch.targets)
-    edges = edges[:, edges[0] < edges[1]]  # no stand-ins for missing neighbours, which are numbered after the nodes
+    edges = edges[:, edges[0] < edges[1]]  # this omits stand-ins, which are numbered after the nodes
     drawn = torch.from_numpy(generator(*keys, NEGATIVES).integers(nodes, size=edges.shape)).to(edges.device)
     pairs = torch.cat([edges, without_edge(drawn.sort(0).values, edges, nodes)], 1)
     y = (torch.arange(pairs.shape[1], device=edges.device) < edges.shape[1]).long()
@@ -107,7 +107,7 @@ def with_pairs(batch: Batch, *keys: int) -> Batch:
 
 
 def check_links(sampler: Sampler, settings: Settings, memory: int | str | None) -> None:
-    """Refuse a run that cannot train on links.
+    """Raise an error if a run cannot train on links.
 
     Raises:
         HandfulError: the message names the argument.
@@ -119,13 +119,13 @@ def check_links(sampler: Sampler, settings: Settings, memory: int | str | None) 
 
 
 def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 42) -> Links:
-    """Hold out edges of ``graph`` for validation and test, with as many pairs of nodes without an edge.
+    """Hold out edges of ``graph`` for validation and test, and draw the same number of pairs without an edge.
 
     Both directions and all copies of an edge are held out together. Loops stay in the graph. Pairs without an edge are
     distinct, and uniform over all such pairs of the full graph.
 
     Args:
-        graph: undirected, with features; its labels are not used.
+        graph: an undirected graph with features; its labels are not used.
         val: the share of the edges for validation.
         test: the share of the edges for the test.
         seed: the seed of the draw.
@@ -156,7 +156,7 @@ def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 
         raise GraphError(f"{what}: too few for val {val:g} and test {test:g}")
     rng = generator(seed)
     out = edges[torch.from_numpy(rng.permutation(len(edges))[:held])]
-    gaps = torch.from_numpy(rng.choice(free, held, replace=False))  # number k of these is k + the edges before it
+    gaps = torch.from_numpy(rng.choice(free, held, replace=False))  # gap k is pair k + the edges before it
     pairs = torch.cat([out, gaps + torch.searchsorted(edges - torch.arange(len(edges)), gaps, right=True)])
     upper, place = torch.searchsorted(first, pairs, right=True) - 1, torch.arange(2 * held)
     kept = ~torch.isin(number, out)

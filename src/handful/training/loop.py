@@ -38,7 +38,7 @@ from handful.training.record import Counts, RunFolder
 
 @dataclass
 class Loop(Counts):
-    """The state of a run. Callbacks see it, and a checkpoint saves it.
+    """The state of a run. Callbacks get the loop, and a checkpoint saves its state.
 
     ``epoch`` counts the completed epochs. ``begin`` of ``handful.training.fit`` makes a loop.
     """
@@ -55,7 +55,7 @@ class Loop(Counts):
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
     execution: Execution = field(default_factory=InMemory)
-    """The source of batches and outputs. It does not change the result."""
+    """The source of batches and outputs. The execution does not change the result."""
     epoch: int = 0
     best_val: float = math.nan
     best_test: float = math.nan
@@ -64,7 +64,7 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """The time of the last checkpoint of this process, or of its start."""
+    """The time of the last checkpoint of this process; before that, the start of the process."""
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call ``hook`` of every callback with this loop and ``args``."""
@@ -170,7 +170,7 @@ def train_epoch(loop: Loop) -> None:
             else:
                 total, batches = total + learn(loop, batch, index), batches + 1
                 group.add(places)
-        del batch  # freed before the next batch: a budget may not hold two
+        del batch  # free it before the next batch: two batches may not fit into a budget
         index, places = index + 1, places + 1
         if places == how.step_length:
             _step(loop, group, places)

@@ -44,7 +44,7 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node; for several numbers, the mean over the known ones (not NaN).
+    """(f(w, X, E)[v] − y_v)² for every node; for several numbers, the mean over the known numbers (not NaN).
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
@@ -56,7 +56,7 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_scores(outputs: Tensor) -> Tensor:
-    """⟨z_u, z_v⟩ of every pair (u, v), ``(p, 1)``, from the outputs ``(2p, d)``: z_u of all pairs, then z_v of all.
+    """⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``, from the outputs ``(2p, d)``: z_u of all pairs, then z_v of all pairs.
 
     >>> pair_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[11.]])
@@ -66,8 +66,8 @@ def pair_scores(outputs: Tensor) -> Tensor:
 
 
 def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
-    """Mean and standard deviation of each number to predict, over the training nodes: the unit of the model's output.
-    ``None`` for other tasks.
+    """Mean and standard deviation of each number to predict, over the training nodes; ``None`` for other tasks. The
+    model's output is in this unit.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
@@ -90,7 +90,7 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
     units, kind = units_of(graph) or ([0.0], [1.0]), graph.kind
     needed = 1 if kind == "links" else graph.num_outputs
-    units_on = cache(partial(torch.tensor, units))  # the host sends them to a device once
+    units_on = cache(partial(torch.tensor, units))  # the host sends the units to a device once
 
     def losses(outputs: Tensor, y: Tensor) -> Tensor:
         width = outputs.shape[1] if outputs.ndim == 2 else 0
@@ -122,7 +122,7 @@ def node_loss(
     class_weight: Tensor | None = None,
     losses: NodeLosses = node_losses,
 ) -> Tensor:
-    """The batch loss L̂^B(w): the mean over its targets, or Σ weight_v · ℓ_v if the sampler gives weights.
+    """The batch loss L̂^B(w): the mean over the targets, or Σ weight_v · ℓ_v if the sampler gives weights.
 
     With class weights c, ℓ_v counts c_{y_v} times, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
 
@@ -143,7 +143,7 @@ def node_loss(
     share = class_weight.to(each.dtype)[y]
     if weight is not None:
         return (weight.to(each.dtype) * share * each).sum()
-    return (share * each).sum() / share.sum().clamp_min(1e-12)  # 0 for a batch of classes that do not count
+    return (share * each).sum() / share.sum().clamp_min(1e-12)  # 0 for a batch in which all classes have weight 0
 
 
 def balanced_weights(graph: Graph) -> Tensor:

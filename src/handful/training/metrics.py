@@ -20,7 +20,7 @@ Value = Callable[[Tensor, Tensor], float]
 
 
 def predict_classes(logits: Tensor) -> Tensor:
-    """int64 ``(n,)``, the class with the largest logit; for a single logit, its sign.
+    """int64 ``(n,)``, the class with the largest logit; for a single logit, 1 if it is positive, else 0.
 
     >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predict_classes(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
     (tensor([0, 1]), tensor([1, 0]))
@@ -46,14 +46,14 @@ def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
 
 
 def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
-    """``function`` for each of several labels or numbers, over the nodes where that label or number is known."""
+    """The values of ``function``, one per label or number, each over the nodes whose label or number is known."""
     known = [~column.isnan() for column in y.T]
     columns = enumerate(zip(known, y.T, strict=True))
     return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
 
 
 def over_columns(function: Value) -> Value:
-    """``function``; for several labels or numbers, the mean of its finite values."""
+    """``function``; for several labels or numbers, the mean of its finite values over the labels or numbers."""
 
     @wraps(function)
     def mean(outputs: Tensor, y: Tensor) -> float:
@@ -69,7 +69,7 @@ def over_columns(function: Value) -> Value:
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
-    """The share of nodes with a correct prediction: the largest logit, or the sign of a single logit.
+    """The share of nodes with a correct prediction; see ``predict_classes``.
 
     >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
     0.5
@@ -78,7 +78,7 @@ def accuracy(logits: Tensor, y: Tensor) -> float:
 
 
 def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
-    """int64 ``(classes, classes)``: the number of nodes of class ``[i]`` that are predicted as class ``[j]``.
+    """int64 ``(classes, classes)``: entry ``[i, j]`` is the number of nodes of class i that are predicted as class j.
 
     >>> confusion(torch.tensor([1, 1, 0]), torch.tensor([0, 1, 0]), 2)
     tensor([[1, 1],
@@ -112,7 +112,7 @@ def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
 
 
 def f1(logits: Tensor, y: Tensor) -> float:
-    """2·TP / (2·TP + FP + FN) of the positive class; 0 if it is neither present nor predicted."""
+    """2·TP / (2·TP + FP + FN) of the positive class; 0 if no node is or is predicted as positive."""
     scores = _scored(logits, y)["f1"]
     return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
 
@@ -152,7 +152,7 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def roc_auc(logits: Tensor, y: Tensor) -> float:
-    """The chance that a positive node scores above a negative one, ties counting half; NaN if one kind is missing.
+    """The probability that a positive node scores above a negative node; ties count half. NaN if one kind is missing.
 
     For several labels, the mean over the labels with positive and negative nodes.
     """
@@ -168,7 +168,7 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 @over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
     """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of these nodes; NaN if all values are equal. For several numbers,
-    it is the mean over them.
+    the mean over the numbers.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0
@@ -179,13 +179,13 @@ def r2(outputs: Tensor, y: Tensor) -> float:
 
 @over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``; for several numbers, the mean over them."""
+    """The mean absolute error, in the unit of ``y``; for several numbers, the mean over the numbers."""
     return float(_errors(outputs, y).abs().mean())
 
 
 @over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root of the mean squared error, in the unit of ``y``; for several numbers, the mean over them."""
+    """The root of the mean squared error, in the unit of ``y``; for several numbers, the mean over the numbers."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
@@ -201,11 +201,11 @@ class Metric:
     """A function of outputs ``(n, outputs)`` and labels, and whether higher values are better.
 
     Args:
-        function: the function of the outputs of a model and the labels. Outputs are logits, with the positive of two
-            classes last, or numbers in the unit of the labels.
+        function: the function of the outputs of a model and the labels. Outputs are logits, or numbers in the unit of
+            the labels. Of two classes, the positive class is last.
         higher_is_better: whether higher values are better.
         name: the name in records and tables.
-        percent: whether it is a fraction, shown in percent.
+        percent: whether the metric is a fraction, shown in percent.
         of_probabilities: whether the function takes ``probabilities`` instead of outputs, as for metrics of the user.
 
     >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
@@ -219,17 +219,17 @@ class Metric:
     of_probabilities: bool = False
 
     def __call__(self, outputs: Tensor, y: Tensor) -> float:
-        """The metric of these nodes; NaN if there are none."""
+        """The metric of these nodes; NaN if there are no nodes."""
         return float(self.function(outputs, y)) if len(y) else float("nan")
 
     def of(self, outputs: Tensor, graph: Graph, nodes: Tensor) -> float:
-        """The metric of ``nodes`` of ``graph``, ids or bool ``(N,)``, from the outputs for these nodes."""
+        """The metric of ``nodes`` (ids or bool ``(N,)``) of ``graph``, from the outputs for these nodes."""
         assert graph.y is not None
         chosen, y = turned(outputs, graph.y[nodes], graph)
         return self(probabilities(chosen, graph.kind) if self.of_probabilities else chosen, y)
 
     def better(self, value: float, than: float) -> bool:
-        """Whether ``value`` is better than another. Any value is better than NaN; NaN is not better than a number."""
+        """Whether ``value`` is better than ``than``. Any number is better than NaN; NaN is not better than a number."""
         if than != than:
             return True
         return value > than if self.higher_is_better else value < than
@@ -296,7 +296,7 @@ class Metric:
 
 
 def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Outputs and labels with the positive of two classes as class 1, as metrics expect."""
+    """Outputs and labels in the form that metrics expect: of two classes, the positive class is class 1."""
     if graph.kind != "binary" or graph.positive != 0:
         return outputs, y
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
@@ -305,7 +305,7 @@ def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
 _SHARES = (accuracy, balanced_accuracy, f1, macro_f1, average_precision, roc_auc)
 METRICS = {function.__name__: Metric(function, name=function.__name__) for function in _SHARES}
 METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (r2, mae, rmse)}
-"""All metrics by name; ``handful.graph.METRICS_OF`` lists those for each kind of labels."""
+"""All metrics by name; ``handful.graph.METRICS_OF`` lists the metrics for each kind of labels."""
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
@@ -319,10 +319,10 @@ def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
 
 
 def own_metric(given: Any) -> Metric:
-    """A metric of the user: a ``Metric``, one of ``torchmetrics``, or a function of (prediction, y).
+    """A metric of the user: a ``Metric``, a metric of ``torchmetrics``, or a function of (prediction, y).
 
-    ``prediction`` is the result of ``probabilities``; for two classes, the probability of the positive one, for which
-    ``y`` is 1. The attribute ``higher_is_better`` of the function is true by default.
+    ``prediction`` is the result of ``probabilities``. For two classes it is the probability of the positive class, and
+    ``y`` is 1 for this class. The attribute ``higher_is_better`` of the function is true by default.
 
     >>> def brier(p, y):
     ...     return (p - y).square().mean()

@@ -18,7 +18,7 @@ from handful.errors import HandfulError
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for the batch: at least one row per target of its last layer, targets first.
+    """The model's output for the batch: at least one row per target of the last layer, targets first.
 
     A ``model`` is called with the batch if it sets ``takes_batch = True``, as models of handful do.
     """
@@ -41,13 +41,13 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def _plain(model: Any) -> Any:
-    """What torch.compile wraps."""
+    """The module that ``torch.compile`` wraps; else ``model`` itself."""
     return getattr(model, "_orig_mod", model)
 
 
 PRODUCTS = {"SAGEConv": ("mean", "add", "sum"), "GINConv": ("add", "sum"), "GraphConv": ("mean", "add", "sum")}
-"""Convolutions of PyG that give the same outputs for a sparse matrix as for its edges, by aggregation; GCN's does so on
-a graph without self-loops. For a matrix they compute one product; for edges they make a tensor of all messages."""
+"""Convolutions of PyG, with their aggregations, that give the same outputs for a sparse matrix as for its edges. This
+also holds for ``GCNConv`` on a graph without self-loops. A matrix needs one product; edges need all messages."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
 
     def exchange(layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         if sum(value is not None for value in (*args, *named.values())) > 2:
-            return args, named  # a third argument, such as edge weights: no plain product
+            return args, named  # with a third argument, such as edge weights, it is no plain product
 
         def instead(value: Any) -> Any:
             return matrix if value is edges.edge_index else value
@@ -107,7 +107,7 @@ def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Ten
         return given
     places = [p for p in _parameters(model).values() if p.kind < 2]
     needed = {p.name for p in places[2:] if p.default is p.empty or p.name == "edge_type"} - {*given}
-    if needed == {"batch"}:  # of one graph
+    if needed == {"batch"}:  # all nodes belong to one graph
         return given | {"batch": torch.zeros(batch.num_nodes, dtype=torch.int64, device=edges.device)}
     if needed or len(places) == 1:
         asked = ", ".join(p.name for p in places)
@@ -129,9 +129,9 @@ def _takes_data(model: nn.Module) -> bool:
 
 
 def _names_of_edges(model: nn.Module) -> list[str]:
-    """The arguments of ``forward`` for edges that its layers use."""
+    """The names of the edge arguments of ``forward`` (weights, features, types) that the model's layers use."""
     called, known = _plain(model), ("edge_weight", "edge_attr", "edge_type")
-    # PyG's ready-made models take two of them, and have flags for those that their layers use.
+    # PyG's ready-made models take edge_weight and edge_attr, and have flags for the ones that their layers use.
     names = [name for name in known if name in _parameters(model) and getattr(called, f"supports_{name}", True)]
     widths = [layer.edge_dim for layer in called.modules() if hasattr(layer, "edge_dim")]
     if type(called).__module__.startswith("torch_geometric.") and widths and not any(widths):
@@ -162,11 +162,11 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
 
     Edge features go to ``edge_attr``; a single whole number per edge may also go to ``edge_type``. Edge weights go to
     ``edge_weight``, or else to ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and
-    are not
-    edge features: only ``edge_weight`` accepts them. A module that needs weights gets ones on a graph without weights.
+    are not edge features: they can only go to ``edge_weight``. On a graph without weights, a module that needs weights
+    gets ones.
 
     Raises:
-        HandfulError: there are features or weights, and the module takes none.
+        HandfulError: there are features or weights, and the module has no argument for them.
     """
     name, attr, weight, given = type(_plain(model)).__name__, batch.edge_attr, edges.weight, dict[str, Tensor]()
     names = ["edge_weight", "edge_attr"] if _takes_data(model) else _names_of_edges(model)
@@ -195,21 +195,21 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
 
 
 def average_edges(batch: Batch) -> Batch:
-    """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu: the mean that normalised GraphSAINT's weights estimate."""
+    """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu, of the mean; normalised GraphSAINT estimates this mean."""
     return replace(batch, layers=(batch.layers[0].operator("mean")[0],))
 
 
 def seed_step(model: nn.Module, seed: int) -> None:
     """Make the random numbers of a step (dropout) a function of ``seed``."""
     on_host = all(parameter.device.type == "cpu" for parameter in model.parameters())
-    # torch.manual_seed formats the stack for each kind of device that is not in use: 0.16 ms or more per step.
+    # torch.manual_seed formats the call stack for each kind of device that is not in use: 0.16 ms or more per step.
     (torch.default_generator.manual_seed if on_host else torch.manual_seed)(seed)
     if hasattr(model, "step_seed"):
         setattr(model, "step_seed", seed)  # noqa: B010  (mypy takes module attributes for tensors)
 
 
 def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
-    """The outputs of a model in the unit of the labels: a model for numbers has their mean and spread."""
+    """The outputs of a model in the unit of the labels; for numbers, by the mean and deviation of the labels."""
     if (units := getattr(model, "units", None)) is None:
         return outputs
     mean, spread = (torch.tensor(one).to(outputs) for one in units)

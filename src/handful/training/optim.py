@@ -21,7 +21,7 @@ MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
 def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """Two groups: weights, which decay; and biases and norms, with fewer than two dimensions, which do not.
+    """Two groups: weights, which decay; and biases and norms, which have fewer than two dimensions and do not decay.
 
     >>> [len(group["params"]) for group in split_by_decay(nn.Linear(2, 3).parameters())]
     [1, 1]
@@ -34,7 +34,7 @@ def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
-    """The optimiser of ``settings``, or the result of ``make`` for their ``lr`` and ``weight_decay``.
+    """The optimiser of ``settings``, or the result of ``make`` for the ``lr`` and ``weight_decay`` of ``settings``.
 
     >>> make_optimizer(Settings(optimizer="sgdm", lr=0.1), nn.Linear(2, 1).parameters()).defaults["momentum"]
     0.9
@@ -64,7 +64,7 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
 
 @cache
 def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
-    """``kind`` without its guards for ``torch.compile``: their first call imports the compiler, which takes seconds."""
+    """``kind`` without its guards for ``torch.compile``, whose first call imports the compiler, which takes seconds."""
     guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: unwrap(getattr(kind, name)) for name in guarded}
     step = torch.no_grad()(unwrap(kind.step))

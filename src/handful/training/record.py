@@ -46,8 +46,8 @@ class Counts:
     """Counters and times of a run, kept in its result.
 
     ``seconds`` counts from the first epoch on. ``prepare_seconds`` is the time of the sampler's preparation (METIS),
-    even if an earlier run has done and kept it. ``skipped`` counts batches that made
-    no step: those without a training node, and those with too few nodes for BatchNorm.
+    even if the result comes from the cache of an earlier run. ``skipped`` counts batches that made no step: batches
+    without a training node, or with too few nodes for BatchNorm.
     """
 
     best_epoch: int = 0
@@ -57,7 +57,7 @@ class Counts:
     train_seconds: float = 0.0
     prepare_seconds: float = 0.0
     diverged: int | None = None
-    """The epoch in which weights or loss stopped being finite; the best epoch is an earlier one."""
+    """The epoch in which weights or loss became infinite or NaN; the best epoch is an earlier one."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     def counts(self) -> dict[str, Any]:
@@ -67,8 +67,8 @@ class Counts:
 
 @dataclass
 class Run(Counts):
-    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. Both are fractions; errors of
-    a regression are in the unit of the labels.
+    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. Both are fractions, except
+    errors of a regression, which are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -83,7 +83,7 @@ class Run(Counts):
     seed: int = 0
     higher_is_better: bool = True
     threshold: float | None = None
-    """The decision threshold of the positive class of two; ``None`` for other labels."""
+    """For two classes, the decision threshold of the positive class; ``None`` for other labels."""
     dir: str | None = None
     model: nn.Module | None = field(repr=False, compare=False, default=None)
     """The model with its best weights; ``None`` for a run that was read from its folder (see ``handful.open_run``)."""
@@ -120,7 +120,7 @@ class Run(Counts):
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Path]:
-    """Lock ``folder`` for this process, and remove incomplete files of a killed one.
+    """Lock ``folder`` for this process, and remove incomplete files of a killed process.
 
     The lock ends with the process, even after a crash.
     """
@@ -141,7 +141,7 @@ def hold(folder: Path) -> Iterator[Path]:
 
 
 class RunFolder:
-    """The files of one run. Only one process at a time may use it; see ``hold``."""
+    """The files of one run. Only one process at a time may use the folder; see ``hold``."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -181,7 +181,7 @@ class RunFolder:
             file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The evaluations so far, without a last line that a kill has cut short.
+        """The evaluations so far, without an incomplete last line of a killed process.
 
         Raises:
             RunError: a line has changed since it was written.
@@ -205,8 +205,8 @@ class RunFolder:
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
-        """In this context, ``what`` is written. If the system refuses it, as on a full disk, the error names the files
-        that remain.
+        """In this context, the caller writes ``what``. If that fails, as on a full disk, the error names the files that
+        remain.
         """
         try:
             yield
@@ -236,7 +236,7 @@ class RunFolder:
 
 
 def refuse_run(folder: Path) -> None:
-    """Raise an error if the folder has a run or a part of one, or is not a folder."""
+    """Raise an error if the folder has a complete or incomplete run, or is not a folder."""
     own = RunFolder(folder)
     if any(file.exists() for file in (own.config, own.metrics, own.checkpoint, own.model, own.result)):
         raise RunError(f"{folder} already holds a run: resume it, or use another folder")
@@ -246,10 +246,10 @@ def refuse_run(folder: Path) -> None:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write the configuration of a run; an existing one must be the same.
+    """Write the configuration of a run; an existing configuration must be the same.
 
     Raises:
-        RunError: it differs; the message has the fields with both values.
+        RunError: the existing configuration differs; the message has the fields with both values.
     """
     now = json.loads(json.dumps(plain(dict(config))))
     if not path.exists():
@@ -267,7 +267,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """The result of ``write_config``, without format and environment.
 
     Raises:
-        RunError: it cannot be read, or an older version of handful wrote it.
+        RunError: the file cannot be read, or an older version of handful wrote it.
     """
     config = read_json(path)
     if (found := config.pop("format", None)) != FORMAT:
@@ -324,14 +324,14 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-    """Tensors and a small JSON ``state`` in one safetensors file, with a checksum of both."""
+    """Write tensors and a small JSON ``state`` to one safetensors file, with a checksum of both."""
     kept = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
     sealed = {**state, "crc32": _checksum(kept, state)}
     write_aside(path, lambda aside: save_file(kept, aside, metadata={"state": json.dumps(sealed)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What ``save_tensors`` saved.
+    """The tensors and the state that ``save_tensors`` wrote.
 
     Raises:
         RunError: the file does not exist, or has changed since it was saved.
@@ -407,7 +407,7 @@ def load_model(path: str | Path) -> Network:
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Load the weights of ``model.safetensors``, or those of a run folder, into ``model``."""
+    """Load the weights of a ``model.safetensors``, or of a run folder, into ``model``."""
     file = _model_file(path)
     tensors, state = load_tensors(file)
     units = state.get("units")
@@ -432,10 +432,10 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """What ``write_encoding`` wrote.
+    """The encoding that ``write_encoding`` wrote.
 
     Raises:
-        RunError: it cannot be read, or is no encoding.
+        RunError: the file cannot be read, or does not have an encoding.
     """
     encoding = read_json(folder.encoding)
     names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))

@@ -1,8 +1,8 @@
 """Exact inference within a memory budget: the outputs of layers are in files, and are read by blocks in order.
 
-The targets of a layer are split into chunks that fit. The rows of a chunk's sources are read block by block in
-ascending order, and each block adds to the sums of all targets of the chunk (``Blocked``). The output of a chunk is
-written to a file before the next chunk starts, so a killed job can continue (``OnDisk``).
+The targets of a layer are split into chunks that fit into the budget. The rows of a chunk's sources are read block by
+block in ascending order, and each block is added to the sums of all targets of the chunk (``Blocked``). The output of a
+chunk is written to a file before the next chunk starts, so a killed job can continue (``OnDisk``).
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""A function that is called with the number of a pass over the nodes, the rows that are done, and the number of all
-rows."""
+"""A function that is called with the number of a pass over the nodes, the number of finished rows, and the number of
+all rows."""
 STATE = "state.json"
 RECORD_SECONDS = 5.0
 """Minimum time between two records of the progress, in seconds."""
 FEWEST_ROWS = 256
-"""A budget must hold this many rows of the widest layer, and a block of as many sources."""
+"""A budget must have room for this many rows of the widest layer, and for a block of as many sources."""
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -52,12 +52,12 @@ FEWEST_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class Blocked(Adjacency):
-    """An adjacency whose products read the rows of the sources by blocks, which may be in a memory-mapped file.
+    """An adjacency whose products read the rows of the sources by blocks, for example from a memory-mapped file.
 
-    A sum adds the sources in ascending order, one after another. It equals the sum of ``Adjacency`` up to rounding.
+    A sum adds the sources in ascending order, one after another, and equals the sum of ``Adjacency`` up to rounding.
 
     Args:
-        dtype: the type of the model's parameters and of the products, for any type of the file.
+        dtype: the type of the model's parameters and of the products; the file may have another type.
         shift: a block has 2^shift sources.
         whole: the square that these rows were cut from; ``None`` for the square itself.
     """
@@ -98,7 +98,7 @@ class Blocked(Adjacency):
 
     def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
         a_src, a_dst = a_source.numpy(), a_target.to(self.dtype).contiguous()
-        none = x.new_empty(*x.shape[:2], 0, dtype=self.dtype)  # the softmax alone, without a sum of rows
+        none = x.new_empty(*x.shape[:2], 0, dtype=self.dtype)  # only the softmax, without a sum of rows
         found = forward(self.indptr, self.indices, Scores(none, a_source, a_dst, self.offset), keep=False)[2]
         score = torch.nn.functional.leaky_relu(self.own(a_source) + a_dst, SLOPE)
         out = ((score - found[0]).exp() * found[1])[..., None] * self.own(x)
@@ -117,8 +117,8 @@ class Blocked(Adjacency):
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
         """Every block with a source of these edges: its number, its first source, and its rows of ``x``.
 
-        The next block is read while one is added. Two buffers, allocated once here, alternate: memory that many threads
-        allocate and free does not return to the system.
+        The next block is read while the current block is added. Two buffers are allocated once and alternate, since
+        memory that many threads allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
@@ -132,8 +132,8 @@ class Blocked(Adjacency):
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """Copy ``x`` to ``out``, in the type of ``out``; by numpy, since every calling thread would start its own torch
-    threads.
+    """Copy ``x`` to ``out``, in the type of ``out``. This uses numpy, since torch would start new threads for every
+    calling thread.
 
     >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
     array([[1.5]], dtype=float32)
@@ -158,7 +158,7 @@ class OnDisk(Chunks):
     An unfinished job in the folder is continued: ``state.json`` records the progress of each pass.
 
     Args:
-        folder: a folder for this job alone; the caller removes it.
+        folder: a separate folder for this job; the caller removes it.
         room: the memory that may be used, in bytes.
         width: the width of the widest layer, in numbers of four bytes.
         edge_bytes: the memory of an edge of a chunk.
@@ -184,7 +184,7 @@ class OnDisk(Chunks):
                 state = unseal(json.loads(read_bytes(path)))
                 self._passes, room = state["passes"], min(room, state["room"])  # keep the job's chunk size
         self.room = room
-        # A chunk has its sums, its own rows, and a few outputs; beside it are two blocks of sources.
+        # A chunk needs memory for its sums, its own rows, a few outputs, and two blocks of sources.
         self.row_bytes = 4 * 6 * width + 64
         super().__init__(max(1, room // 2 // self.row_bytes))
         self.shift = max(0, min(20, (room // 4 // (2 * 4 * width)).bit_length() - 1))
@@ -224,7 +224,7 @@ class OnDisk(Chunks):
         if one["done"] < count or one["shape"] is None:
             self._write(which, make, cuts)
         self.progress(which, count, count)
-        if not self._path(which).exists():  # the pass that needed it is done
+        if not self._path(which).exists():  # the pass that needed this file is done
             return torch.empty(count, *one["shape"], dtype=getattr(torch, one["dtype"]), device="meta")
         return self._map(which)
 
@@ -250,7 +250,7 @@ class OnDisk(Chunks):
                     raise HandfulError(f"{what} ({error.strerror}): make room there, or use another place") from None
                 one["done"] = hi
                 del rows
-                release()  # chunks differ in size, so the C library cannot reuse the memory of one for the next
+                release()  # chunks differ in size, so the C library cannot reuse their memory
                 self.progress(which, hi, one["count"])
                 if time.monotonic() - self._recorded > RECORD_SECONDS and hi < one["count"]:
                     self._record(file)
@@ -306,8 +306,8 @@ def infer_within(
     dtype = next(model.parameters()).dtype
     edge_bytes = 8 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
     if graph.has_loops or graph.edge_weight is not None:
-        edge_bytes += 24  # its ends as int64, to find loops and to add up weights
-    scale = 4 * graph.num_nodes  # of GCN's degrees
+        edge_bytes += 24  # the ends of an edge as int64, to find loops and to add up weights
+    scale = 4 * graph.num_nodes  # the degrees of GCN
     chunks = OnDisk(folder, room - scale, _width(model), edge_bytes, safe, progress)
     full = full_adjacency(graph)
     adj = Blocked(**{one.name: getattr(full, one.name) for one in fields(full)}, dtype=dtype, shift=chunks.shift)

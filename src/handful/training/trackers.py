@@ -1,7 +1,7 @@
 """Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported on first use.
 
-Each seed is a run of the tracker, and a resume continues it. Nothing leaves the machine unless the tracker's own
-variables say so (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
+Each seed is a run of the tracker, and a resume continues this run. Nothing is sent to another machine, unless the
+tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Tracker(Callback):
         self.close()
 
     def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
-        """Start a run, or continue the one with the id ``kept`` after ``epoch``. Returns its id."""
+        """Start a run, or continue the run with the id ``kept`` after ``epoch``. Returns the id of the run."""
 
     def log(self, values: dict[str, float], epoch: int) -> None:
         """Log values of an epoch."""
@@ -90,7 +90,7 @@ class TensorBoard(Tracker):
 
 
 class WandB(Tracker):
-    """Weights & Biases, offline unless ``WANDB_MODE`` says otherwise; ``wandb sync`` uploads the files."""
+    """Weights & Biases, offline unless ``WANDB_MODE`` is set; ``wandb sync`` uploads the files."""
 
     extra, module = "wandb", "wandb"
 
@@ -110,7 +110,7 @@ class WandB(Tracker):
 
 
 class MLflow(Tracker):
-    """MLflow, in a database in ``folder`` unless ``MLFLOW_TRACKING_URI`` says otherwise."""
+    """MLflow, in a database in ``folder`` unless ``MLFLOW_TRACKING_URI`` is set."""
 
     extra, module = "mlflow", "mlflow"
 
