@@ -247,7 +247,7 @@ class _Reader:
         own = self._edge_columns(roles)
         used += [listed.has(name) for name in own]
         if scratch is not None and (roles.weight is not None or roles.repeated == "count" or own):
-            raise DatasetError(f"{listed.path}: weights of edges and edge_columns are added up in memory: leave memory out")
+            raise DatasetError(f"{listed.path}: weights and edge_columns are added up in memory: leave memory out")
         if extra := [name for name in listed.named if name not in used]:
             advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
