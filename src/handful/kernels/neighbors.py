@@ -83,7 +83,7 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Look up the number of each key, and ``add`` unknown keys; returns how many keys are known."""
+    """Look up the number of each key, and ``add`` unknown keys; return the number of known keys."""
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:
