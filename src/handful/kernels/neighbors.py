@@ -1,9 +1,9 @@
 """Neighbour sampling: a few edges of each node, hop by hop.
 
 ``sample`` is for a checked graph. PyG's operators use the steps of ``sample`` separately: rows, times, picks, new
-numbers. There a node is a 64-bit key. The lower ``TREE`` bits are the id of the node. The upper bits are the number of
-its tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is read. So the cost of the
-checks grows with the sample, not with the graph.
+numbers. In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits
+are the number of the node's tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is
+read. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
