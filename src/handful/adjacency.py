@@ -158,7 +158,7 @@ class Adjacency:
         return self.cut(lo, hi, source_degree=self.degree_with_loops)
 
     def cut(self, lo: int, hi: int, **fields: Any) -> Self:
-        """The rows ``lo`` to ``hi``, with other ``fields`` replaced too."""
+        """The rows ``lo`` to ``hi``, with the given ``fields`` replaced."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,

@@ -130,7 +130,8 @@ class _NodeEstimator:
         return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy, or R², on ``y``, or on the labels of the test nodes or all nodes of ``X``.
+        """The accuracy of a classifier, or R² of a regressor, against ``y``; without ``y``, against the labels of the
+        test nodes of ``X``, or of all its nodes if there are no test nodes.
 
         Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count
         either. Rows of an array and nodes of the parameter ``graph`` always count.

@@ -105,8 +105,8 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Set it only if the same arrays have just been checked, as after a transfer, a change of other fields, or the
-    check of a file."""
+    """Whether the arrays are already checked, as after a transfer, a change of other fields, or the check of a file. If
+    true, they are not checked again."""
 
     def __post_init__(self) -> None:
         if not self.checked:

@@ -119,7 +119,7 @@ STUDIED = {
     "graph": p.option(str, p.DATA, "Graph of the study, such as debian."),
     "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
     "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
-    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out. A study always does.", "--resume"),
+    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out; studies always continue.", "--resume"),
     "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: as in the study.", min=1),
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }

@@ -450,7 +450,7 @@ def _has_decimal_commas(column: Any) -> bool:
 
 
 def _odd_among_numbers(column: Any) -> np.ndarray | None:
-    """bool ``(rows,)``: the few texts in a column of many different numbers; ``None`` for any other column."""
+    """bool ``(rows,)``: which rows have text, in a column of many different numbers; ``None`` for any other column."""
     compute = arrow().compute
     number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
     odd = ~np.asarray(number.fill_null(True))

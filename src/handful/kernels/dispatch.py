@@ -75,7 +75,7 @@ def has_triton() -> bool:
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """In this context, all kernels use the implementation ``which`` on any device: for tests, also of the code for
+    """In this context, all kernels use the implementation ``which`` on any device. Tests use it, also for the code for
     GPUs.
 
     Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
@@ -107,8 +107,8 @@ class Fused(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """The output, and the tensors that the backward pass needs. The first ones are the inputs, or other values at
-        which the twin has the same gradients."""
+        """The output, and the tensors that the backward pass needs. The first of these tensors are the inputs, or other
+        values with the same gradients of the twin."""
 
     @abstractmethod
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:

@@ -13,7 +13,7 @@ def gather(x: Tensor, rows: Tensor) -> Tensor:
 
     Args:
         x: ``(N, …)``.
-        rows: int64 ``(n,)``, each from 0 to N - 1; torch raises an error for others.
+        rows: int64 ``(n,)``, each from 0 to N - 1; torch raises an error for other values.
 
     >>> gather(torch.tensor([[0.0], [10.0], [20.0]]), torch.tensor([2, 0]))
     tensor([[20.],

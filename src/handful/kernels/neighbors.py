@@ -1,9 +1,9 @@
 """Neighbour sampling: a few edges of each node, hop by hop.
 
 ``sample`` is for a checked graph. PyG's operators use the steps of ``sample`` separately: rows, times, picks, new
-numbers. There a node is a 64-bit key. The lower ``TREE`` bits are the id of the node. The upper bits are the number of
-its tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is read. So the cost of the
-checks grows with the sample, not with the graph.
+numbers. In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits
+are the number of the node's tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is
+read. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Look up the number of each key, and ``add`` unknown keys; returns how many keys are known."""
+    """Look up the number of each key, and ``add`` unknown keys; return the number of known keys."""
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:

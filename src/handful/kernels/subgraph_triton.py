@@ -93,8 +93,8 @@ def _cut_rows(
 def parts(
     indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each in its own numbering, with the places of its edges
-    (empty unless requested).
+    """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each part in its own numbering, with the indices of its
+    edges in the graph (empty unless requested).
 
     Nodes ascend. ``part`` ``(N,)`` has the part of every node of the graph; m and above mean no part. All parts are on
     the device at once.

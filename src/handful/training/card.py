@@ -39,7 +39,7 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
 def make_card(
     config: Mapping[str, Any], result: Mapping[str, Any], encoding: Mapping[str, Any], more: Sequence[str] = ()
 ) -> str:
-    """The text of a card; see ``handful.training.record`` for the three records.
+    """The text of a card; ``handful.training.record`` describes the three records.
 
     >>> text = make_card({"graph": "debian", "model": "sage"}, {"metric": "accuracy", "test": 0.5}, {"kind": "binary"})
     >>> text.splitlines()[:2]

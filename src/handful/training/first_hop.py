@@ -136,7 +136,7 @@ class Known:
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
     def expand(self, batch: Batch) -> Batch:
-        """The batch that ``make_batch`` would make, from a batch with the features of ``graph``."""
+        """``batch``, whose features come from ``graph``, in the form of ``make_batch``: trimmed, and with stand-ins."""
         batch = self.cut(batch)
         if not self.mean_field:
             return batch

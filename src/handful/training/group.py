@@ -107,7 +107,7 @@ class Statistics:
         self.found[place] = self._take_out()
 
     def collect(self, places: int) -> Tensor:
-        """``(places, 1 + width)``: a 1 and the contribution of each batch of this rank; zeros for batches of others."""
+        """``(places, 1 + width)``: a 1 and the contribution of each batch of this rank; zeros for other ranks."""
         learnt = torch.zeros(places, len(self.kept), dtype=torch.float64)
         for place, result in self.found.items():
             learnt[place] = result

@@ -273,12 +273,12 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """The unit of differences, after a number."""
+        """The unit of differences, for text after a number."""
         return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property
     def differences(self) -> str:
-        """The unit of differences, at the start of a sentence."""
+        """The unit of differences, capitalised for the start of a sentence."""
         return "Points" if self.percent else f"Changes of {spaced(self.name)}"
 
     @property

@@ -115,7 +115,7 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """Every block with a source of these edges: its number, its first source, and its rows of ``x``.
+        """All blocks that contain a source of these edges. Each is given by its number, its first source, and its rows.
 
         The next block is read while the current block is added. Two buffers are allocated once and alternate, since
         memory that many threads allocate and free does not return to the system.
