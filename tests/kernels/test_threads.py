@@ -123,7 +123,7 @@ COMPILED_BESIDE_OTHERS = """
 from handful.kernels import subgraph
 import numpy as np
 subgraph.counts(np.zeros(5, np.uint8), 2)
-print(sum(subgraph._counts.stats.cache_misses.values()))
+print(sum(subgraph.count_parts.stats.cache_misses.values()))
 """
 
 
