@@ -12,7 +12,10 @@ from torch import Tensor, nn
 import handful as hf
 from graphs import make_graph, make_numbers
 from handful.errors import HandfulError, RunError
+from handful.graph import MASKS
 from handful.samplers.base import Sampler
+from handful.studies.diagnose import diagnose_samplers
+from handful.studies.explain import moved_by
 from handful.training.callbacks import Callback
 from handful.training.fit import SEED, begin
 from handful.training.inference import infer, outputs_of
@@ -31,7 +34,7 @@ def graph_with_loops(*, weighted: bool = False, undirected: bool = True) -> hf.G
     plain = make_graph(60, 4, weighted=weighted, undirected=undirected)
     more = torch.tensor([[0, 1, 2, 2, 3, 3], [0, 1, 2, 2, 4, 4]])
     weight = None if plain.edge_weight is None else torch.cat([plain.edge_weight, torch.full((6,), 0.3)])
-    fields = {name: getattr(plain, name) for name in ("x", "y", "num_classes", "train_mask", "val_mask", "test_mask")}
+    fields = {name: getattr(plain, name) for name in ("x", "y", "num_classes", *MASKS)}
     return hf.Graph.from_edge_index(torch.cat([plain.edge_index, more], 1), 60, edge_weight=weight, **fields)
 
 
@@ -171,16 +174,34 @@ def test_predictions_of_a_run_use_the_labels(tmp_path: Path) -> None:
     unlabelled = graph.replace(train_mask=None, val_mask=None, test_mask=None)
     wanted = outputs_of(opened.model, unlabelled).softmax(1)
     torch.testing.assert_close(torch.from_numpy(opened.predict_proba(unlabelled)), wanted)
+    assert "labels of training neighbours" in (tmp_path / "run" / "README.md").read_text()
     with pytest.raises(RunError, match="classes"):
         opened.predict_proba(graph.replace(class_names=("b", "a", "c", "d")))
     with pytest.raises(HandfulError, match="memory"):
         opened.prediction(graph, memory="8GiB")
 
 
+def test_the_effect_of_a_neighbour_has_that_of_its_label(tmp_path: Path) -> None:
+    graph = make_graph(60)
+    saved = hf.save(graph, tmp_path / "graph")
+    hf.Experiment(str(saved), **SMALL, **HOW, seeds=(1,)).with_method("rns", parts=3).run(tmp_path / "run")
+    opened, node = hf.open_run(tmp_path / "run"), int((graph.in_degree > 0).nonzero()[0])
+    _, before, effects = moved_by(opened, graph, node, {})
+    edges = graph.edge_index
+    for other in edges[0, edges[1] == node].unique().tolist():
+        kept = ~((edges == node).any(0) & (edges == other).any(0))
+        fields = {name: getattr(graph, name) for name in ("x", "y", "num_classes", *MASKS)}
+        p = infer(opened.model, hf.Graph.from_edge_index(edges[:, kept], 60, **fields)).softmax(1)[node]
+        of = int(infer(opened.model, graph)[node].argmax())
+        effect = next(effect for name, effect in effects.items() if name.startswith(f"neighbour {other} "))
+        assert before - effect == pytest.approx(100 * float(p[of]), abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("graph", "sampler"),
     [
         (make_graph(60), hf.FullGraph()),
+        (make_graph(60), hf.RandomNodes(1)),
         (make_graph(60), hf.Neighbors((2, 2))),
         (make_graph(60), hf.Ladies(10)),
         (make_graph(60), hf.RandomWalks(roots=5, normalize=True)),
@@ -215,6 +236,10 @@ def test_other_refusals(tmp_path: Path) -> None:
     assert "label_head.weight" in hf.fit(model, graph, hf.RandomNodes(2), **HOW).model.state_dict()
     with pytest.raises(HandfulError, match="4 classes"):
         infer(model, make_graph(60, classes=5))
+    with pytest.raises(HandfulError, match="label_features"):
+        hf.NodeClassifier(epochs=1, settings={"label_features": True}).fit(graph)
+    with pytest.raises(HandfulError, match="label_features"):
+        diagnose_samplers([hf.Experiment(str(saved.folder), **SMALL, **HOW, seeds=(1,))], 1, 1)
 
 
 def test_without_the_setting_batches_have_no_counts() -> None:
