@@ -33,7 +33,7 @@ from handful.shuffle.shards import ShardedGraph, all_rows
 from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_cost
 from handful.training.first_hop import Known, structure
 from handful.training.inference import evaluating, infer
-from handful.training.label_features import label_counts
+from handful.training.label_features import add_label_counts
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
 
@@ -259,7 +259,7 @@ def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | No
     """What gathers features and labels of a sample, cut to what its loss can see if ``trimmed`` and ``model`` allow."""
     cut, graph = trimmer(model, trimmed), widened(graph, known)
     make = known.make_batch if known is not None else lambda sample: make_batch(graph, cut(sample))
-    return lambda sample: replace(make(sample), label_counts=label_counts(model, graph, sample))
+    return lambda sample: add_label_counts(model, graph, sample, make(sample))
 
 
 def gather(

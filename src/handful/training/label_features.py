@@ -76,16 +76,17 @@ def add_label_head(
     head.to(device)
 
 
-def label_counts(model: Any, graph: Graph, sample: Sample) -> Tensor | None:
-    """float32 ``(t, K)``: the number of training neighbours of each target by class; ``None`` without a label head.
+def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> Batch:
+    """``batch`` of ``sample``, with the training neighbours of each target counted by class, if there is a label head.
 
     In training mode the sample is an induced subgraph, and only neighbours outside of it count.
     """
     if (head := getattr(model, "label_head", None)) is None:
-        return None
+        return batch
     counts = neighbour_counts(graph, len(head.prior))[sample.nodes[sample.targets]]
-    labels = one_hot(graph, sample.nodes, len(head.prior))
-    return counts - count_classes(sample.layers[0], labels)[sample.targets] if model.training else counts
+    if model.training:
+        counts -= count_classes(sample.layers[0], one_hot(graph, sample.nodes, len(head.prior)))[sample.targets]
+    return replace(batch, label_counts=counts)
 
 
 def add_label_logits(model: Any, batch: Batch, logits: Tensor) -> Tensor:
