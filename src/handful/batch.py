@@ -102,6 +102,7 @@ class Batch(Sample):
         x: ``(n, features)``, the features of ``nodes``.
         y: ``(t,)`` or ``(t, labels)``, the labels of ``targets``.
         edge_attr: ``(edges, D)``, the features of the edges of the first layer, if the graph has edge features.
+        label_counts: ``(t, classes)``, the labels of the targets' neighbours; see ``handful.training.label_features``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")
@@ -113,6 +114,7 @@ class Batch(Sample):
     x: Tensor = field(kw_only=True)
     y: Tensor = field(kw_only=True)
     edge_attr: Tensor | None = field(kw_only=True, default=None)
+    label_counts: Tensor | None = field(kw_only=True, default=None)
 
 
 def training_sample(
@@ -190,4 +192,4 @@ def batch_checksum(batch: Batch) -> str:
         getattr(layer, name) for layer in batch.layers for name in ("indptr", "indices", "weight", "source_degree")
     )
     arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y, batch.edge_attr)
-    return fingerprint(*(array for array in arrays if array is not None))
+    return fingerprint(*(array for array in (*arrays, batch.label_counts) if array is not None))

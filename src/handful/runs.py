@@ -189,12 +189,15 @@ class OpenedRun:
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
-        """``graph``, if it has the features of the training.
+        """``graph``, if it has the features of the training and, for label features, its classes.
 
         Raises:
-            RunError: the features differ; the message names the columns.
+            RunError: they differ; for features the message names the columns.
         """
         check_features(graph, self.model.in_features, self.schema)
+        names, own = graph.class_names, self.encoding.get("class_names")
+        if self.model.label_head is not None and names and own and list(names) != own and graph.train_mask is not None:
+            raise RunError(f"graph '{graph.name}' has other classes than the labels in training: leave out its split")
         numbers = self.encoding.get("kind") == "regression" and graph.y is not None
         return graph.replace(task="regression") if numbers else graph
 

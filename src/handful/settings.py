@@ -171,6 +171,8 @@ class Settings:
             allow this, ``auto`` is ``sampled`` without a mean field.
         mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
             for none. For GraphSAGE and GCN. See ``handful.mean_field``.
+        label_features: also use the training labels of neighbours, in training those outside of the batch. For classes,
+            and for samplers of induced subgraphs, such as ``rns``. See ``handful.training.label_features``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
             With an exact first hop or mean-field neighbours, trim all layers of a part.
         checkpoint_activations: keep only the inputs of layers, and recompute other activations in the backward pass:
@@ -203,6 +205,7 @@ class Settings:
     patience: Count | None = None
     first_hop: Literal["sampled", "exact", "auto"] = "sampled"
     mean_field: NotNegative = 0.0
+    label_features: bool = False
     trim: bool = True
     checkpoint_activations: bool = False
     checkpoint_seconds: NotNegative = 10.0

@@ -63,6 +63,7 @@ class Network(nn.Module, ABC):
         self.out_features = 2 if two else check_value("out_features", out_features, Features)
         self.options = self.check(options)
         self.step_seed = 0
+        self.label_head: nn.Module | None = None  # see handful.training.label_features
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,9 +64,6 @@ class ShardedGraph(Graph):
     @cached_property
     def in_degree(self) -> Tensor:
         return all_rows(self.indptr.diff())
-
-    def in_degrees(self, begin: int, end: int) -> np.ndarray:
-        return self.in_degree[begin:end].numpy()
 
     def _refuse_edges(self) -> NoReturn:
         self._refuse("all edges in one place")

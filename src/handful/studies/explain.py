@@ -147,7 +147,8 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     for other in edges[0, into[:MOST_NEIGHBOURS]].tolist():
         kept = ~((edges == other).any(0) & (edges == node).any(0))
         weights = None if graph.edge_weight is None else graph.edge_weight[kept]
-        cut = Graph.from_edge_index(edges[:, kept], graph.num_nodes, x=graph.x, edge_weight=weights)
+        labels = {name: getattr(graph, name) for name in ("y", "num_classes", "train_mask", "task")}
+        cut = Graph.from_edge_index(edges[:, kept], graph.num_nodes, x=graph.x, edge_weight=weights, **labels)
         label = f" ({names[int(graph.y[other])]})" if is_class and bool(graph.labelled[other]) else ""
         moves[f"neighbour {other if graph.ids is None else graph.ids[other]}{label}"] = change(cut)
     return told, float(first[of]), dict(sorted(moves.items(), key=lambda move: -abs(move[1])))

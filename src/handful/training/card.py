@@ -62,10 +62,11 @@ def make_card(
     names, schema = encoding.get("class_names") or [], encoding.get("schema")
     call = "hf.infer(run.model, graph)  # " if kind == "links" else "run.predict(graph)          # name, path or "
     columns = "named columns of tables (`encoding.json`)" if schema else "features without names"
+    labels = " and the labels of training neighbours" * bool(config.get("settings", {}).get("label_features"))
     shown = ", ".join(map(str, names[:20])) + (" …" if len(names) > 20 else "")
     sections = {
         "What it predicts": f"{TASKS[kind].capitalize()} for each node of *{graph}*{f': {shown}' if names else ''}.",
-        "From what": f"{encoding.get('features', 'The')} features of each node ({columns}), and the graph's edges.",
+        "From what": f"{encoding.get('features', 'The')} features of each node ({columns}), and its edges{labels}.",
         "How good it is": f"{metric.label('Test')}: {metric.text(test)}. {metric.label('Validation')}: "
         f"{metric.text(result.get('val', test))}. `result.json` of a seed has the best epoch and the time.",
         "Assessment": "\n\n".join(filter(None, more)),

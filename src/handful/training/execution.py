@@ -33,6 +33,7 @@ from handful.shuffle.shards import ShardedGraph, all_rows
 from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_cost
 from handful.training.first_hop import Known, structure
 from handful.training.inference import evaluating, infer
+from handful.training.label_features import add_label_counts
 from handful.training.module import in_units, logits_of
 from handful.trim import trim
 
@@ -256,10 +257,9 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
     """A function from a sample to its batch: it trims the sample (``trimmer``), and gathers features and labels."""
-    if known is not None:
-        return known.make_batch
-    cut = trimmer(model, trimmed)
-    return lambda sample: make_batch(graph, cut(sample))
+    cut, graph = trimmer(model, trimmed), widened(graph, known)
+    make = known.make_batch if known is not None else lambda sample: make_batch(graph, cut(sample))
+    return lambda sample: add_label_counts(model, graph, sample, make(sample))
 
 
 def gather(

@@ -21,6 +21,7 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
+from handful.training.label_features import label_logits
 from handful.training.module import average_edges, in_units, logits_of
 from handful.training.record import hold
 from handful.training.streamed import Progress, infer_within, job_name, least_room
@@ -58,8 +59,10 @@ class SharedChunks(Chunks):
 
 @torch.no_grad()
 def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, **how: Any) -> Tensor:
-    """``outputs_of`` in float32; for regression, predictions in the unit of the labels."""
-    return in_units(model, outputs_of(model, graph, chunk, **how).float())
+    """``outputs_of`` in float32, plus those of a label head; for regression, predictions in the unit of the labels."""
+    added = label_logits(model, graph, how.get("memory"))
+    outputs = in_units(model, outputs_of(model, graph, chunk, **how).float())
+    return outputs if added is None else outputs + added.to(outputs.device)
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
+from handful.training.label_features import add_label_logits
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
@@ -23,7 +24,7 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     A ``model`` is called with the batch if it sets ``takes_batch = True``, as models of handful do.
     """
     if getattr(model, "takes_batch", False):
-        return model(batch)  # type: ignore[no-any-return]
+        return add_label_logits(model, batch, model(batch))
     edges = all_edges(model, batch)
     x, given = batch.x.to(torch.float32), arguments(model, batch, edges)
     edges = edges.square()

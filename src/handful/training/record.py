@@ -33,6 +33,7 @@ from handful.kernels.threads import get_threads
 from handful.nn import make_model, model_name
 from handful.nn.network import Network
 from handful.notebook import html_table
+from handful.training.label_features import LabelHead
 from handful.training.loss import balanced_weights
 from handful.training.metrics import metric_of_record
 from handful.version import __version__
@@ -410,6 +411,8 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     """Load the weights of a ``model.safetensors``, or of a run folder, into ``model``."""
     file = _model_file(path)
     tensors, state = load_tensors(file)
+    if "label_head.prior" in tensors and isinstance(model, Network) and model.label_head is None:
+        model.label_head = LabelHead(model.out_features, tensors["label_head.prior"])
     units = state.get("units")
     setattr(model, "units", None if units is None else tuple(units))  # noqa: B010  (mypy takes attributes for tensors)
     try:
