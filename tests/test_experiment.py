@@ -420,7 +420,9 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return folder
 
 
-@pytest.mark.parametrize("finished", [True, False], ids=["finished", "broken off"])
+@pytest.mark.parametrize(
+    "finished", [pytest.param(True, marks=pytest.mark.slow), False], ids=["finished", "broken off"]
+)
 @pytest.mark.parametrize(("base", "field"), CASES, ids=["-".join(case) for case in CASES])
 def test_nothing_else_is_resumed(begun: Any, base: str, field: str, finished: bool) -> None:
     experiment = BASES[base]

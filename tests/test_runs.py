@@ -63,6 +63,7 @@ def test_a_seeds_folder_opens_alone(summary: hf.Summary, out: Path) -> None:
         assert opened.results == [run]
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_model_as_training_left_it(tmp_path: Path) -> None:
     graph = hf.load(EXPERIMENT.graph)
     model = small_sage(graph)

@@ -30,6 +30,7 @@ SMALL = Experiment(
 CPU = torch.device("cpu")
 
 
+@pytest.mark.slow
 def test_every_way_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     # The profiler takes seconds to start, and torch compiles products in bfloat16 for as long.
     monkeypatch.setattr(bench, "profile", lambda epoch: dict.fromkeys((*PIECES, "other"), 0.2))

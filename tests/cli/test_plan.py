@@ -13,11 +13,15 @@ from handful.cli.train import format_duration
 PAPERS = "synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011"
 
 
-def test_the_command() -> None:
+@pytest.mark.slow
+def test_the_command_estimates_the_run_time() -> None:
     words = ["plan", "synthetic?nodes=3000&degree=6&features=8", "--hidden", "16", "--layers", "2", "--parts", "3"]
     answer = CliRunner().invoke(app, [*words, "--memory", "4GiB", "--processes", "2"])
     assert answer.exit_code == 0, answer.output
     assert "m = 3" in answer.output
+
+
+def test_the_command() -> None:
     answer = CliRunner().invoke(
         app, ["plan", PAPERS, "--parts", "8", "--no-timed", "--json", "--hidden", "8", "--layers", "2"]
     )

@@ -44,7 +44,17 @@ def test_the_seconds_to_the_first_epoch_are_kept_of_the_first_process(tmp_path: 
     assert read_json(tmp_path / "startup.json")["seconds"] < 1000
 
 
-@pytest.mark.parametrize("name", ["full", "neighbor", "cluster", "saint", "ladies", "rns"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "full",
+        "neighbor",
+        "cluster",
+        pytest.param("saint", marks=pytest.mark.slow),
+        pytest.param("ladies", marks=pytest.mark.slow),
+        "rns",
+    ],
+)
 def test_a_warm_up_trains_and_evaluates_like_the_run_on_a_few_nodes(
     name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -28,7 +28,7 @@ def tiny_graph(n: int = 48, seed: int = 0) -> Graph:
     return Graph.from_edge_index(edges, n, x=x, y=y, train_mask=rng.random(n) < 0.8).to_undirected().without_loops()
 
 
-@pytest.mark.parametrize("parts", [1, 3, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parts", [pytest.param(1, marks=pytest.mark.slow), 3, pytest.param(6, marks=pytest.mark.slow)])
 def test_slopes_settle_which_coefficient_holds(parts: int) -> None:
     """Parts = 6 averages random orders and their reverses: exact to second order as well."""
     batches = list(RandomNodes(parts).epoch(tiny_graph(), 1, 0))
@@ -59,6 +59,7 @@ def test_losses_are_those_of_the_graph() -> None:
     assert float(loss(w)) == pytest.approx(float(expected), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_slopes_settle_what_momentum_multiplies() -> None:
     """Two coefficients hold to third order; one factor for both terms, or none for R, to second."""
     batches = list(RandomNodes(3).epoch(tiny_graph(), 1, 0))
@@ -72,7 +73,7 @@ def test_slopes_settle_what_momentum_multiplies() -> None:
         mean_displacement(losses * 2, w, 0.1, Memory(0.8))
 
 
-@pytest.mark.parametrize("eps", [1.0, 0.01, 1e-8])
+@pytest.mark.parametrize("eps", [1.0, pytest.param(0.01, marks=pytest.mark.slow), 1e-8])
 def test_slopes_of_adam_on_the_whole_graph(eps: float) -> None:
     """The memory of v is ten steps: a step is a thousandth of ε or of the least gradient, 0.002."""
     (loss,), w = smooth_losses(list(RandomNodes(1).epoch(tiny_graph(), 1, 0)), hidden=4, classes=3, seed=2)
@@ -82,6 +83,7 @@ def test_slopes_of_adam_on_the_whole_graph(eps: float) -> None:
     assert found.slopes["unmodified"] == pytest.approx(2, abs=0.1)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_for_adam_with_batches_is_of_the_order_of_one_minus_beta2() -> None:
     """The fluctuation of v moves the flow itself: at small steps the distance is α times (1 − β₂) times a constant."""
     losses, w = smooth_losses(list(RandomNodes(3).epoch(tiny_graph(), 1, 0)), hidden=4, classes=3, seed=2)
