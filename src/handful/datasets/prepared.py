@@ -14,7 +14,6 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -170,16 +170,14 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
     zipfile puts members with outside paths inside the folder, and makes no links.
     """
-    folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
-    try:
+    with TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
             # zipfile never reads more of a member than the size in its header.
             require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
             source.extractall(folder)
             tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]
         yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
