@@ -146,19 +146,16 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file that its server sends, in hexadecimal or base64; ``None`` if it sends none.
+    """The MD5 of a file that Zenodo sends in hexadecimal, or Google in base64; ``None`` if the server sends none.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
     """
-    for name, pattern in (("Content-MD5", "()(.+)"), ("ETag", '(md5:)([^"]+)'), ("x-goog-hash", "(md5=)([^,]+)")):
-        result = re.search(pattern, headers.get(name) or "")
-        with suppress(ValueError):
-            text = result[2] if result else ""
-            digest = bytes.fromhex(text) if len(text) == 32 else base64.b64decode(text, validate=True)
-            if len(digest) == hashlib.md5().digest_size:
-                return digest
-    return None
+    of_zenodo = re.search("md5:([0-9a-fA-F]{32})", headers.get("ETag") or "")
+    if of_zenodo:
+        return bytes.fromhex(of_zenodo[1])
+    of_google = re.search("md5=([A-Za-z0-9+/]{22}==)", headers.get("x-goog-hash") or "")
+    return base64.b64decode(of_google[1]) if of_google else None
 
 
 # -- archives -------------------------------------------------------------------------------------------------------
@@ -218,8 +215,7 @@ class Archive:
         return next((place for place in places if (place / self.marker).exists()), None)
 
     def _build(self, home: Path) -> Built:
-        raw = self._raw(home)
-        if raw is not None:
+        if (raw := self._raw(home)) is not None:
             return self.read(raw)
         with unpacked(fetch(self.url, self._zip(home))) as folder:
             return self.read(folder)
