@@ -167,7 +167,7 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
     zipfile puts members with outside paths inside the folder, and makes no links.
     """
-    with TemporaryDirectory(dir=archive.parent, ignore_cleanup_errors=True) as made:
+    with TemporaryDirectory(prefix=f".{archive.stem}-", dir=archive.parent, ignore_cleanup_errors=True) as made:
         folder = Path(made)
         with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
             # zipfile never reads more of a member than the size in its header.
