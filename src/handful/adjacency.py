@@ -254,9 +254,8 @@ class Adjacency:
         if len(x) != self.num_sources:
             raise ValueError(f"x has {len(x)} rows for {self.num_sources} sources")
         if base is not None and (base.shape != (self.num_targets, x.shape[1]) or base.dtype != x.dtype):
-            raise ValueError(
-                f"base must be {(self.num_targets, x.shape[1])} {x.dtype}, got {tuple(base.shape)} {base.dtype}"
-            )
+            wanted = f"{(self.num_targets, x.shape[1])} {x.dtype}"
+            raise ValueError(f"base must be {wanted}, got {tuple(base.shape)} {base.dtype}")
         return _Product.apply(x, base, (self, left, right), False)  # type: ignore[no-any-return, no-untyped-call]
 
     @cached_property

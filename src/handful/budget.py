@@ -86,10 +86,9 @@ def room(memory: int | str, least: int, what: str) -> int:
     gc.collect()
     held, budget = anonymous(), as_bytes(memory)
     if budget - held < least:
-        raise HandfulError(
-            f"{what} needs {show_size(least)} beside the {show_size(held)} that this process holds, and memory is "
-            f"{show_size(budget)}: give at least {show_size(1.05 * (held + least))}"
-        )
+        sizes = f"{show_size(least)} beside the {show_size(held)} that this process holds"
+        enough = show_size(1.05 * (held + least))
+        raise HandfulError(f"{what} needs {sizes}, and memory is {show_size(budget)}: give at least {enough}")
     return budget - held
 
 

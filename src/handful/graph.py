@@ -556,10 +556,10 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
     >>> check_edges(np.array([[0, 1], [1, 2]]), num_nodes=3)
     """
     for row, end in zip(edges, ("source", "target"), strict=True):
-        _check_nodes(row, num_nodes, f"edge {{}} has {end}")
+        check_nodes(row, num_nodes, f"edge {{}} has {end}")
 
 
-def _check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
+def check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
     """Refuse the id of a node that does not exist. ``words`` describe the id in the message; ``{}`` is its index."""
     at = csr.first_outside(nodes, num_nodes)
     if at >= 0:
@@ -655,7 +655,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     host = indptr.cpu().numpy()
     if host[0] != 0 or host[-1] != len(indices) or csr.first_bad_row(host) >= 0:
         raise GraphError(f"indptr must rise from 0 to the number of edges, {len(indices)}")
-    _check_nodes(indices.cpu().numpy(), n, "edge {} has source")
+    check_nodes(indices.cpu().numpy(), n, "edge {} has source")
     dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
     indices = indices.to(dtype).contiguous()
     sources = indices.cpu().numpy()
@@ -844,7 +844,7 @@ def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
         # As ids, the nodes 0 and 1 would repeat.
         warnings.warn(f"{name} holds 0 and 1 for each of {n} nodes: it is read as a mask, not as ids", stacklevel=2)
         return mask.to(torch.bool)
-    _check_nodes(mask.cpu().numpy(), n, f"{name}[{{}}] is node")
+    check_nodes(mask.cpu().numpy(), n, f"{name}[{{}}] is node")
     out = torch.zeros(n, dtype=torch.bool, device=mask.device)
     out[mask] = True
     return out

@@ -167,9 +167,8 @@ def _talking() -> Iterator[None]:
             warnings.simplefilter("ignore", UserWarning)  # torch warns of a read-only buffer, to which nothing writes
             yield
     except RuntimeError as error:  # also of torch.distributed
-        raise RankError(
-            f"rank {rank()} has lost another rank ({first_line(error)}): read the error of that rank, then resume"
-        ) from None
+        lost = f"rank {rank()} has lost another rank ({first_line(error)})"
+        raise RankError(f"{lost}: read the error of that rank, then resume") from None
 
 
 def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:

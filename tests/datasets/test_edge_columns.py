@@ -102,3 +102,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         import_tables(edges(), named, edge_columns=("amount",))
     with pytest.warns(UserWarning, match="edge_columns"):
         import_tables(edges(), nodes())
+
+
+def test_an_empty_column_gives_no_features() -> None:
+    graph = import_tables(edges(amount=[None] * len(SOURCE)), nodes(), edge_columns=("amount",), split=None)
+    assert [column.name for column in Schema.from_json(graph.schema).columns] == ["age"]
+    assert Schema.from_json(graph.schema).edges.columns == ()

@@ -233,7 +233,7 @@ def test_values_that_differ_by_spaces_or_capitals_alone_are_said(tmp_path: Path)
 
 def test_a_class_for_nearly_every_row_is_no_label(tmp_path: Path) -> None:
     rows = "".join(f"{i},c{i}\n" for i in range(60))
-    with pytest.raises(DatasetError, match="'label' has 60 classes, nearly one a row: name another column"):
+    with pytest.raises(DatasetError, match="'label' has 60 classes, nearly one per row: name another column"):
         import_tables(*pair(tmp_path, "source,target\n0,1\n", "id,label\n" + rows))
 
 
@@ -243,7 +243,7 @@ BROKEN = [
     (EDGES.replace("c,b", "c"), NODES, "edges.csv, row 3: 1 columns where there should be 2"),
     (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where there should be 2"),
     (EDGES.replace("c,b", ",b"), NODES, "edges.csv, row 3: the edge has no 'source'"),
-    (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: say which it is of start, target"),
+    (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: choose one of start, target"),
     ("source,target\n", NODES, "edges.csv has no rows: give a table with a row for every edge"),
     ("", NODES, "edges.csv has no rows"),
     ("source,target,weight\na,b,1\nb,c,x\n", NODES, "edges.csv, row 3: 'x' is not a number"),
@@ -382,7 +382,7 @@ def test_unknown_ids_are_skipped_or_added(tmp_path: Path) -> None:
     said: list[str] = []
     graph = import_tables(*pair(tmp_path, edges), unknown="skip", say=said.append)
     assert graph.edge_index.tolist() == [[1], [0]]
-    assert any("2 edges have an end that is no node, and are left out" in text for text in said)
+    assert any("2 edges have an end that is not a node, and are left out" in text for text in said)
     graph = import_tables(*pair(tmp_path, edges), unknown="add", scale="none")
     assert graph.ids is not None
     assert graph.ids.tolist() == ["a", "b", "c", "q", "r"]

@@ -43,12 +43,9 @@ class ArrayFile(Mapping[str, np.ndarray]):
         return name in self._members
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._read:
-            self._read[name] = self._member(name, self._members[name])
-        return self._read[name]
-
-    def _member(self, name: str, info: zipfile.ZipInfo) -> np.ndarray:
-        what = f"{self.path}: array '{name}'"
+        if name in self._read:
+            return self._read[name]
+        info, what = self._members[name], f"{self.path}: array '{name}'"
         require_memory(info.file_size, what)  # zipfile returns at most the size in the header
         read_it = readable(what, "write it again, as numbers or as text")
         with read_it, zipfile.ZipFile(self.path) as archive, archive.open(info) as file:
@@ -57,7 +54,8 @@ class ArrayFile(Mapping[str, np.ndarray]):
                 raise ValueError(f"it is longer than its shape {array.shape}")
         if array.dtype.kind not in "biufUS":
             raise DatasetError(f"{what} holds {array.dtype}: store it as numbers or as text")
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
+        self._read[name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+        return self._read[name]
 
 
 def whole(values: np.ndarray, what: str) -> np.ndarray:

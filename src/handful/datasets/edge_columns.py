@@ -10,37 +10,45 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
-from handful.datasets.schema import Edges, Say, Schema
-from handful.datasets.tables import Problems, TableFile, arrow
+from handful.datasets.schema import Schema
+from handful.datasets.tables import arrow
 
 
-def edge_means(rows: TableFile, ends: np.ndarray, roles: Edges, nodes: int, say: Say) -> dict[str, Any]:
+def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> dict[str, Any]:
     """The new columns of the node table, by name, as arrays of pyarrow.
 
     Args:
-        rows: the edges, with the columns ``roles.columns``.
+        schema: the encoding of the edge columns.
+        x: ``(E, width)``, the encoded edge columns.
         ends: ``(2, E)``, the sources and targets; nodes from ``nodes`` on have no row in the node table.
-        roles: the roles of the edge columns.
         nodes: the number of rows of the node table.
-        say: called with notes.
     """
-    problems = Problems()
-    x = Schema(roles.source, roles, roles.columns).encode(rows, problems, say)
-    problems.tell()
-    sides = {"edges": ends} if roles.undirected else {"edges out": ends[:1], "edges in": ends[1:]}
+    sides = {"edges": ends} if schema.edges.undirected else {"edges out": ends[:1], "edges in": ends[1:]}
     result = {}
     for side, places in sides.items():
-        of, edge = np.concatenate(places), np.tile(np.arange(len(x)), len(places))
-        has_row = of < nodes
-        sums = csr_array((np.ones(has_row.sum()), (of[has_row], edge[has_row])), (nodes, len(x))) @ x
-        count, at = np.bincount(of[has_row], minlength=nodes), 0
-        for column in roles.columns:
-            mean = sums[:, at : at + column.width] / np.maximum(count, 1)[:, None]
-            at += column.width
-            result[f"{column.name} ({side})"] = _array(mean, count == 0)
+        means, count = mean_of_edges(places, x.T, nodes)
+        for column, own in schema.by_column(means):
+            result[f"{column.name} ({side})"] = _array(own, count == 0)
     return result
+
+
+def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """float64 ``(nodes, F)``, the mean of the features of each node's edges, 0 without edges; and the number of these
+    edges.
+
+    Args:
+        ends: integers ``(k, E)``: an edge belongs to its k ends. Ends from ``nodes`` on are ignored.
+        features: ``(F, E)``.
+        nodes: the number of nodes.
+
+    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3)[0].tolist()
+    [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]
+    """
+    of = ends.reshape(-1)
+    count = np.bincount(of, minlength=nodes)[:nodes]
+    sums = [np.bincount(of, np.tile(column, len(ends)), nodes)[:nodes] for column in features]
+    return np.reshape(sums, (len(features), nodes)).T / np.maximum(count, 1)[:, None], count
 
 
 def _array(values: np.ndarray, missing: np.ndarray) -> Any:

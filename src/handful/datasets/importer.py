@@ -26,7 +26,7 @@ from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_columns import edge_means
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
-from handful.datasets.schema import Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
+from handful.datasets.schema import Column, Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
 from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
 from handful.datasets.tables import Faults, NotWholeError, Problems, Source, TableFile, arrow, number_ids, reading
 from handful.errors import DatasetError, blaming, unknown
@@ -240,20 +240,22 @@ class _Reader:
         listed = TableFile.open(edges, written.decimal, written.encoding, "the edge table")
         if schema is None:
             source, target = (_find(listed, role, getattr(how, role), needed=True) for role in ("source", "target"))
-            roles = Edges(source, target, _find(listed, "weight", how.weight), how.undirected, how.repeated)
+            # The kinds of the edge columns are fitted later, to the edges that are kept.
+            own = [Column(name, "category" if name in how.categorical else "number") for name in how.edge_columns]
+            weight = _find(listed, "weight", how.weight)
+            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own))
         else:
             roles = schema.edges
-        used = [listed.has(name) for name in (roles.source, roles.target, roles.weight) if name is not None]
-        own = self._edge_columns(roles)
-        used += [listed.has(name) for name in own]
-        if scratch is not None and (roles.weight is not None or roles.repeated == "count" or own):
+        chosen = (roles.source, roles.target, roles.weight, *(column.name for column in roles.columns))
+        used = [listed.has(name) for name in chosen if name is not None]
+        if scratch is not None and (roles.weight is not None or roles.repeated == "count" or roles.columns):
             raise DatasetError(f"{listed.path}: weights and edge_columns are added up in memory: leave memory out")
         if extra := [name for name in listed.named if name not in used]:
             advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
-        if nodes is None and own:
-            raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
         if nodes is None:
+            if roles.columns:
+                raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
             if schema is not None and schema.columns:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
             return self._edges(listed, roles, None, scratch)
@@ -263,7 +265,7 @@ class _Reader:
         else:
             names, table = [], described.read(texts=schema.as_text())
         tables = None
-        if own:
+        if roles.columns:
             tables = self._edges(listed, roles, table.ids(schema.id), None)
             schema, table, added = self._add_means(schema, table, listed, tables)
             names += added
@@ -272,10 +274,6 @@ class _Reader:
         tables.where = described.path
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
         return tables
-
-    def _edge_columns(self, roles: Edges) -> tuple[str, ...]:
-        """The columns of the edge list whose means are features of nodes."""
-        return self.how.edge_columns if self.schema is None else tuple(column.name for column in roles.columns)
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
@@ -287,9 +285,11 @@ class _Reader:
         rows, roles = replace(listed, names=tuple(edges.column_names), table=edges), schema.edges
         if self.schema is None:
             columns = fit_columns(rows, rows.names, self.how, np.ones(len(rows), bool), problems)
-            problems.tell()
             roles = replace(roles, columns=columns)
-        means = edge_means(rows, np.concatenate(tables.blocks, axis=1), roles, len(table), self.say)
+        of_edges = Schema(roles.source, roles, roles.columns)
+        x = of_edges.encode(rows, problems, self.say)
+        problems.tell()
+        means = edge_means(of_edges, x, np.concatenate(tables.blocks, axis=1), len(table))
         if same := [name for name in means if name in table.names]:
             raise table.error(f"'{same[0]}' is the name of a mean over edges: rename the column")
         for name, values in means.items():
@@ -387,15 +387,16 @@ class _Reader:
     def _scan(
         self, table: TableFile, roles: Edges, scratch: Path | None, known: Any, kind: Any, grows: bool = False
     ) -> _Tables:
-        pa, path, unknown, more = arrow(), table.path, self.how.unknown, self._edge_columns(roles)
+        pa, path, unknown = arrow(), table.path, self.how.unknown
+        more = [column.name for column in roles.columns]
         ends, weight = (roles.source, roles.target), roles.weight
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
         weights: list[np.ndarray] = []
         columns: list[Any] = []
-        skipped, texts = 0, Schema(roles.source, roles, roles.columns).as_text()[1:]
-        types |= dict.fromkeys([*texts, *(name for name in self.how.categorical if name in more)], pa.string())
+        skipped = 0
+        types |= dict.fromkeys(Schema(roles.source, roles, roles.columns).as_text()[1:], pa.string())
         for row, block in table.blocks(list(dict.fromkeys([*types, *more])), types):
             sides = [table.ids_in(block, end, kind) for end in ends]
             for end, side in zip(ends, sides, strict=True):

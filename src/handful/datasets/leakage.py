@@ -42,15 +42,14 @@ def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, f
         return {}
     usual = float(y[fitted].mean() if numbers else np.bincount(y[fitted]).argmax())
     worst = _mistakes(y[judged], np.full(len(judged), usual), numbers)
-    result, at = {}, 0
-    for column in schema.columns:
+    result = {}
+    for column, own in schema.by_column(x):
         if column.kind not in ("text", "vector") and (numbers or worst >= LEAST_MISTAKES):
-            bins = _bins(column, x[rows, at : at + column.width], y[fitted])
+            bins = _bins(column, own[rows], y[fitted])
             guess = _guesses(bins[: len(fitted)], y[fitted], usual, int(bins.max()) + 1, numbers)
             left = _mistakes(y[judged], guess[bins[len(fitted) :]], numbers) / max(worst, 1e-12)
             if left <= NEARLY:
                 result[column.name] = left
-        at += column.width
     return result
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from handful.datasets.arrays import ArrayFile, whole
+from handful.datasets.edge_columns import mean_of_edges
 from handful.datasets.prepared import Archive, Built
 from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
@@ -51,20 +52,9 @@ def _text(raw: Path) -> Arrays:
     if features.exists():
         return edges, np.ascontiguousarray(read_matrix(features, np.float32, nodes).T), labels, nodes
     if of_edges.exists():
-        return edges, mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes), labels, nodes
+        means, _ = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)
+        return edges, means.astype(np.float32), labels, nodes
     return edges, None, labels, nodes
-
-
-def mean_of_edges(edges: np.ndarray, features: np.ndarray, nodes: int) -> np.ndarray:
-    """float32 ``(nodes, F)``: for each node, the mean of the features of its edges in both directions; 0 without edges.
-
-    >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3).tolist()
-    [[2.0, 4.0], [2.0, 4.0], [0.0, 0.0]]
-    """
-    ends = edges.reshape(-1)
-    count = np.maximum(np.bincount(ends, minlength=nodes), 1)
-    sums = [np.bincount(ends, np.tile(column, 2), nodes) for column in features]
-    return (np.stack(sums, 1) / count[:, None]).astype(np.float32)
 
 
 def _binary(raw: Path) -> Arrays:

@@ -14,7 +14,6 @@ import hashlib
 import io
 import os
 import re
-import secrets
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -146,19 +146,16 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file that its server sends, in hexadecimal or base64; ``None`` if it sends none.
+    """The MD5 of a file that Zenodo sends in hexadecimal, or Google in base64; ``None`` if the server sends none.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
     """
-    for name, pattern in (("Content-MD5", "()(.+)"), ("ETag", '(md5:)([^"]+)'), ("x-goog-hash", "(md5=)([^,]+)")):
-        result = re.search(pattern, headers.get(name) or "")
-        with suppress(ValueError):
-            text = result[2] if result else ""
-            digest = bytes.fromhex(text) if len(text) == 32 else base64.b64decode(text, validate=True)
-            if len(digest) == hashlib.md5().digest_size:
-                return digest
-    return None
+    of_zenodo = re.search("md5:([0-9a-fA-F]{32})", headers.get("ETag") or "")
+    if of_zenodo:
+        return bytes.fromhex(of_zenodo[1])
+    of_google = re.search("md5=([A-Za-z0-9+/]{22}==)", headers.get("x-goog-hash") or "")
+    return base64.b64decode(of_google[1]) if of_google else None
 
 
 # -- archives -------------------------------------------------------------------------------------------------------
@@ -170,16 +167,14 @@ def unpacked(archive: Path) -> Iterator[Path]:
 
     zipfile puts members with outside paths inside the folder, and makes no links.
     """
-    folder = archive.with_name(f".{archive.stem}-{secrets.token_hex(4)}")
-    try:
+    with TemporaryDirectory(prefix=f".{archive.stem}-", dir=archive.parent, ignore_cleanup_errors=True) as made:
+        folder = Path(made)
         with readable(archive, "remove it and fetch it again"), zipfile.ZipFile(archive) as source:
             # zipfile never reads more of a member than the size in its header.
             require_disk(sum(member.file_size for member in source.infolist()), folder, f"{archive} unpacked")
             source.extractall(folder)
             tops = [top for top in folder.iterdir() if top.name != "__MACOSX"]
         yield tops[0] if len(tops) == 1 and tops[0].is_dir() else folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -220,8 +215,7 @@ class Archive:
         return next((place for place in places if (place / self.marker).exists()), None)
 
     def _build(self, home: Path) -> Built:
-        raw = self._raw(home)
-        if raw is not None:
+        if (raw := self._raw(home)) is not None:
             return self.read(raw)
         with unpacked(fetch(self.url, self._zip(home))) as folder:
             return self.read(folder)

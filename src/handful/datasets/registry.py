@@ -119,7 +119,13 @@ def load(name: PathText, split: str | None = None, root: PathText | None = None,
     text = os.fspath(name)
     named, own = query_of(text, split, root, seed), False
     if named is None:
-        graph = _read_path(text)
+        from handful.datasets.files import read_graph
+
+        path = place(text)
+        if path is None or not path.exists():
+            names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
+            raise DatasetError(unknown("data set or file", text, names))
+        graph = read_graph(path)
     else:
         source, query = named
         graph = source.load(query)
@@ -185,16 +191,6 @@ def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> 
         raise DatasetError(f"data set '{source.name}': " + unknown("split", str(split), source.splits))
     own = next(iter(source.splits), None) if drawn else split
     return source, Query(text if given else base, rest, own, home(root), seed, _options(source, given))
-
-
-def _read_path(text: str) -> Graph:
-    path = place(text)
-    if path is None or not path.exists():
-        names = [f"{s.name}:…" if s.scheme else s.name for s in sources().values()]
-        raise DatasetError(unknown("data set or file", text, names))
-    from handful.datasets.files import read_graph
-
-    return read_graph(path)
 
 
 def _options(source: Source, given: str) -> Any:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
 
@@ -254,12 +254,14 @@ class Schema:
     def encode(self, rows: TableFile, problems: Problems, say: Say) -> np.ndarray:
         """The features of a table, float32 ``(rows, width)``."""
         x = np.zeros((len(rows), self.width), np.float32)
-        at = 0
-        for column in self.columns:
-            own = x[:, at : at + column.width]
+        for column, own in self.by_column(x):
             problems.attempt(column.encode, rows, own, lambda text: say(f"{rows.path}: {text}"))
-            at += column.width
         return x
+
+    def by_column(self, x: np.ndarray) -> Iterator[tuple[Column, np.ndarray]]:
+        """Each column of the table with its features, a view of ``x`` ``(rows, width)``."""
+        ends = np.cumsum([column.width for column in self.columns], dtype=int)
+        return zip(self.columns, np.split(x, ends[:-1], axis=1), strict=False)
 
     def missing_row(self) -> np.ndarray:
         """The features, float32 ``(width,)``, of a node without a row in the table."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.attention import SLOPE
+from handful.kernels.csr import key_starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
 Array = np.ndarray
@@ -41,14 +42,6 @@ class BlockedEdges:
 
 
 @kernel
-def _count(indices: Any, shift: int, starts: Any) -> None:
-    for e in range(indices.shape[0]):
-        starts[(indices[e] >> shift) + 1] += 1
-    for b in range(starts.shape[0] - 1):
-        starts[b + 1] += starts[b]
-
-
-@kernel
 def _place(indptr: Any, indices: Any, weight: Any, shift: int, cursor: Any, rows: Any, columns: Any, out: Any) -> None:
     weighted = weight.shape[0] > 0
     for v in range(indptr.shape[0] - 1):
@@ -71,8 +64,7 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
         num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
     """
-    starts = np.zeros(((num_sources - 1) >> shift) + 2, np.int64)
-    _count(indices, shift, starts)
+    starts = key_starts(indices >> shift, 0, ((num_sources - 1) >> shift) + 1)
     rows, columns = np.empty(len(indices), np.int32), np.empty(len(indices), np.int32)
     out = np.empty(len(weight), weight.dtype)
     _place(indptr, indices, weight, shift, starts[:-1].copy(), rows, columns, out)

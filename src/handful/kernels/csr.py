@@ -80,6 +80,13 @@ def coo_to_csr(
     return indptr, indices, first[second] if with_order else second
 
 
+def key_starts(keys: np.ndarray, base: int, num_keys: int) -> np.ndarray:
+    """int64 ``(num_keys + 1,)``: the start of the places of each key in a sort by keys, which begin at ``base``."""
+    indptr = np.zeros(num_keys + 1, np.int64)
+    _count(keys, base, indptr)
+    return indptr
+
+
 def counting_sort(
     keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
 ) -> np.ndarray:
@@ -92,8 +99,7 @@ def counting_sort(
         out: gets the values.
         order: int64, gets the original index of each value; ignored if it is empty.
     """
-    indptr = np.zeros(num_keys + 1, np.int64)
-    _count(keys, base, indptr)
+    indptr = key_starts(keys, base, num_keys)
     _scatter(keys, values, base, indptr[:-1].copy(), out, order)
     return indptr
 
@@ -102,8 +108,7 @@ def transpose(
     indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of the reversed edges, rows sorted; with ``with_order``, also each edge's place in the input."""
-    t_indptr = np.zeros(num_cols + 1, np.int64)
-    _count(indices, 0, t_indptr)
+    t_indptr = key_starts(indices, 0, num_cols)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
     _scatter_rows(indptr, indices, t_indptr[:-1].copy(), out, order)
@@ -130,13 +135,10 @@ def simplify(
     return starts(keep)[indptr], indices[keep], keep
 
 
-@kernel
-def first_bad_row(indptr: Any) -> int:
+def first_bad_row(indptr: np.ndarray) -> int:
     """The first row whose end lies before its start, or -1."""
-    for v in range(indptr.shape[0] - 1):
-        if indptr[v + 1] < indptr[v]:
-            return v
-    return -1
+    falls = indptr[1:] < indptr[:-1]
+    return int(falls.argmax()) if falls.any() else -1
 
 
 @kernel

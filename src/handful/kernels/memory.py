@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import platform
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 
 import numpy as np
@@ -107,10 +107,8 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 def release() -> None:
     """Return unused blocks, and the free memory of the C library, to the system."""
     _pool.release()
-    if platform.system() == "Linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's
-        if trim is not None:
-            trim(0)
+    with suppress(AttributeError, TypeError):  # only glibc has this function
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

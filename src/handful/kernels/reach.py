@@ -17,22 +17,13 @@ FAR = np.iinfo(np.int32).max
 
 
 @kernel
-def _mark(lo: int, hi: int, order: Any, hop: int, indptr: Any, indices: Any, distance: Any) -> None:
+def _mark(lo: int, hi: int, nodes: Any, hop: int, indptr: Any, indices: Any, distance: Any) -> None:
     # Threads may mark the same node at once, but all of them write the same number.
     for i in range(lo, hi):
-        for e in range(indptr[order[i]], indptr[order[i] + 1]):
+        for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
             u = indices[e]
             if distance[u] > hop:
                 distance[u] = hop
-
-
-@kernel
-def _collect(hop: int, count: int, distance: Any, order: Any) -> int:
-    for v in range(distance.shape[0]):
-        if distance[v] == hop:
-            order[count] = v
-            count += 1
-    return count
 
 
 @kernel
@@ -69,16 +60,14 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
     """
     if backend(indptr.device) != "numba":
         return _reach_on_device(indptr, indices, targets, hops)
-    n = len(indptr) - 1
-    distance, order = np.full(n, FAR, np.int32), np.empty(n, np.int64)
+    distance = np.full(len(indptr) - 1, FAR, np.int32)
     distance[array(targets)] = 0
-    counts = [int(_collect(0, 0, distance, order))]
+    layers = [np.flatnonzero(distance == 0)]
     for hop in range(1, hops + 1):
-        lo, hi = counts[-2] if hop > 1 else 0, counts[-1]
-        ranges = [(lo + a, lo + b) for a, b in even_ranges(hi - lo, get_threads())]
-        run(_mark, ranges, order, hop, array(indptr), array(indices), distance)
-        counts.append(int(_collect(hop, hi, distance, order)))
-    kept = torch.from_numpy(order[: counts[-1]])
+        ranges = even_ranges(len(layers[-1]), get_threads())
+        run(_mark, ranges, layers[-1], hop, array(indptr), array(indices), distance)
+        layers.append(np.flatnonzero(distance == hop))
+    counts, kept = np.cumsum([*map(len, layers)]).tolist(), torch.from_numpy(np.concatenate(layers))
     ends = starts_torch(indptr.diff().index_select(0, kept[: counts[-2] if hops else 0]))
     return Reach(kept, counts, ends, ends[counts[:-1]].tolist())
 

@@ -13,9 +13,9 @@ import itertools
 import os
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from threading import Event, Lock, Thread, local
 from typing import Any
 
@@ -130,16 +130,12 @@ def kernel(function: Callable[..., Any]) -> Any:
     return compiled
 
 
-@contextmanager
-def _held(path: str) -> Iterator[None]:
+def _held(path: str) -> ExitStack:
     """Hold the lock of a file, or continue without it after a timeout: then two processes compile the same kernel."""
-    lock = FileLock(path, timeout=LONGEST_COMPILATION)
+    held = ExitStack()
     with suppress(Timeout, OSError):
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        held.enter_context(FileLock(path, timeout=LONGEST_COMPILATION))
+    return held
 
 
 def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:

@@ -196,10 +196,7 @@ class SGFormer(Network):
 
     def forward(self, batch: Batch) -> Tensor:
         if not batch.shared:
-            raise SamplerError(
-                "SGFormer attends to all nodes of a batch, so its layers must share one subgraph: "
-                "use sampler full, rns, cluster, saint or neighbor"
-            )
+            raise SamplerError("all layers of SGFormer share one subgraph: use full, rns, cluster, saint or neighbor")
         return self.infer(batch.x, batch.layers[0], Chunks(max(1, batch.num_nodes)))
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:

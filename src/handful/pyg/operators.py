@@ -21,13 +21,12 @@ from handful.kernels.csr import coo_to_csr, first_bad_row, first_outside, starts
 from handful.kernels.neighbors import NODE, TREE, Known
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
-from handful.pyg.sampling import Relation, Sampled, induced, layered, sample
+from handful.pyg.sampling import Counts, Relation, Relations, Sampled, Seeds, induced, layered, sample
 from handful.samplers.cluster import cut_by_metis
 
 EdgeType = tuple[str, str, str]
 Tensors = Mapping[str, Tensor]
 Found = dict[str, Tensor]
-Counts = Mapping[str, Sequence[int]]
 _ONLY: EdgeType = ("", "", "")
 """The edge type of a homogeneous graph."""
 
@@ -205,16 +204,14 @@ def _relations(
     return relations
 
 
-def _seeds_of(kinds: Sequence[str], relations: Mapping[str, Relation], seeds: Tensors) -> dict[str, np.ndarray]:
+def _seeds_of(kinds: Sequence[str], relations: Relations, seeds: Tensors) -> dict[str, np.ndarray]:
     rows = {relation.rows: len(relation.rowptr) - 1 for relation in relations.values()}
     for kind in seeds:
         _check(kind in kinds, f"there are seeds of type {kind!r}, and the node types are {list(kinds)}")
     return {kind: _seeds(seed, rows.get(kind, NODE + 1)) for kind, seed in seeds.items()}
 
 
-def _seed_times(
-    seeds: Mapping[str, np.ndarray], seed_time_dict: Tensors | None, node_time_dict: Tensors | None
-) -> np.ndarray | None:
+def _seed_times(seeds: Seeds, seed_time_dict: Tensors | None, node_time_dict: Tensors | None) -> np.ndarray | None:
     """The times of all seeds in order: the given times, or the times of the nodes."""
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
@@ -324,10 +321,7 @@ def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_pa
     return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
 
 
-_Placeholder: Any = torch_geometric.typing.SparseTensor
-
-
-class SparseTensor(_Placeholder):  # type: ignore[misc]
+class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
     """The part of torch-sparse's matrix that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
 
     The entries are sorted by row and then by column. The class is a subclass of PyG's placeholder, so that PyG accepts

@@ -16,7 +16,8 @@ from torch_geometric.data.hetero_data import to_homogeneous_edge_index
 from torch_geometric.utils import select
 
 from handful.errors import GraphError, SamplerError
-from handful.kernels.csr import first_outside, index_dtype
+from handful.graph import check_nodes
+from handful.kernels.csr import index_dtype
 from handful.kernels.inside import Inside, inside
 from handful.pyg.loaders import OwnStreams
 from handful.pyg.operators import kernel_threads
@@ -236,11 +237,9 @@ def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
     """Raise an error if ``edge_index`` is not a list of edges, or if an end of an edge is not a node of its type."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
+    where = "" if kind is None else f" of type {kind}"
     for size, row in zip(sizes, rows, strict=True):
-        at = first_outside(row, size)
-        if at >= 0:
-            where = "" if kind is None else f" of type {kind}"
-            raise GraphError(f"edge {at}{where} has the end {row[at]}: node ids run from 0 to {size - 1}")
+        check_nodes(row, size, f"edge {{}}{where} has the end")
 
 
 def _pick(value: Any, ids: Tensor, dim: int) -> Any:

@@ -15,6 +15,9 @@ import numpy as np
 from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, spans, until
 from handful.random import derive_seed, generator
 
+Counts = Mapping[str, Sequence[int]]
+"""A number for each hop, by type or by relation."""
+
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
@@ -60,6 +63,12 @@ class Relation:
         return np.repeat(np.arange(len(keys)), np.diff(ptr)), met, places
 
 
+Relations = Mapping[str, Relation]
+"""The relations by name."""
+Seeds = Mapping[str, np.ndarray]
+"""The ids of the seeds, by type."""
+
+
 class Sampled(NamedTuple):
     """Nodes by type, in the order in which they were sampled, and edges by relation and hop."""
 
@@ -76,13 +85,7 @@ class Sampled(NamedTuple):
 
 
 def sample(
-    kinds: Sequence[str],
-    relations: Mapping[str, Relation],
-    seeds: Mapping[str, np.ndarray],
-    *,
-    key: int,
-    disjoint: bool = False,
-    threads: int = 1,
+    kinds: Sequence[str], relations: Relations, seeds: Seeds, *, key: int, disjoint: bool = False, threads: int = 1
 ) -> Sampled:
     """Sample around seeds, hop by hop: for every new node, draw edges of each relation whose rows have the node's type.
 
@@ -116,7 +119,7 @@ def sample(
     return Sampled(known, per_hop, edges)
 
 
-def _seeded(kinds: Sequence[str], seeds: Mapping[str, np.ndarray], disjoint: bool) -> dict[str, Known]:
+def _seeded(kinds: Sequence[str], seeds: Seeds, disjoint: bool) -> dict[str, Known]:
     known, trees = {}, 0
     for kind, ids in seeds.items():
         apart = np.arange(trees, trees + len(ids)) << TREE if disjoint else np.zeros(len(ids), np.int64)
@@ -134,14 +137,7 @@ def induced(relation: Relation, rows: Known, cols: Known, threads: int = 1) -> t
 
 
 def layered(
-    kinds: Sequence[str],
-    relations: Mapping[str, Relation],
-    seeds: Mapping[str, np.ndarray],
-    counts: Mapping[str, Sequence[int]],
-    hops: int,
-    *,
-    key: int,
-    threads: int = 1,
+    kinds: Sequence[str], relations: Relations, seeds: Seeds, counts: Counts, hops: int, *, key: int, threads: int = 1
 ) -> Sampled:
     """The layer-wise sampling of the Heterogeneous Graph Transformer (Hu et al. 2020, algorithms 1 and 2).
 

@@ -88,10 +88,7 @@ class Sampler(ABC):
         from handful.samplers.neighbor import Neighbors
 
         if type(self).operator is not Sampler.operator:
-            raise SamplerError(
-                f"models that sampler '{self.name}' trained are evaluated by its own operator, on the full graph: use "
-                "evaluation='exact'"
-            )
+            raise SamplerError(f"sampler '{self.name}' evaluates models by its own operator: use evaluation='exact'")
         return Neighbors().evaluation(graph, nodes, seed, fanout)
 
     def operator(self, graph: Graph) -> Adjacency:

@@ -136,13 +136,9 @@ def cut_by_metis(
     one_way = csr_array((weight, (row[apart], indices[apart])), shape=(n, n))
     both = csr_array(one_way + one_way.T)
     both.sort_indices()
-    result = pymetis.part_graph(
-        parts,
-        pymetis.CSRAdjacency(both.indptr.astype(np.int64), both.indices.astype(np.int64)),
-        vweights=node_weight,
-        eweights=None if edge_weight is None else both.data,
-        recursive=recursive,
-    )
+    edges = pymetis.CSRAdjacency(both.indptr.astype(np.int64), both.indices.astype(np.int64))
+    costs = None if edge_weight is None else both.data
+    result = pymetis.part_graph(parts, edges, vweights=node_weight, eweights=costs, recursive=recursive)
     return np.asarray(result.vertex_part, np.int32)
 
 

@@ -76,10 +76,8 @@ class Ladies(Sampler):
         if len(self.budget) == 1:
             return replace(self, budget=self.budget * layers)
         if len(self.budget) != layers:
-            raise SamplerError(
-                f"LADIES draws {len(self.budget)} layers (budget), and the model has {layers}: make them equal, or "
-                "give one number for all"
-            )
+            counts = f"LADIES draws {len(self.budget)} layers (budget), and the model has {layers}"
+            raise SamplerError(f"{counts}: make them equal, or give one number for all")
         return self
 
     def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:

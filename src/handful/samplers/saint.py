@@ -58,9 +58,7 @@ class RandomWalks(Sampler):
     def __post_init__(self) -> None:
         check_options(self)
         if self.roots * (self.length + 1) > MOST_VISITS:
-            raise SamplerError(
-                f"{self.roots} walks of {self.length} steps are more than {MOST_VISITS:,} visits: use fewer"
-            )
+            raise SamplerError(f"{self.roots} walks of {self.length} steps make over {MOST_VISITS:,} visits: use fewer")
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         counts = self.counts(graph, seed) if self.normalize else None

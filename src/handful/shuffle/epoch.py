@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, training_sample
@@ -218,7 +217,9 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
     assert graph.x is not None
     assert graph.y is not None
     assert graph.train_mask is not None
-    x, n = _bits(graph.x), graph.num_nodes
+    # As integers of the same size, since numpy and numba lack some types.
+    x: np.ndarray = graph.x.view(torch.int32 if graph.x.element_size() == 4 else torch.int16).numpy()
+    n = graph.num_nodes
     rows = max(1, int(np.clip(budget.free() // 16, LEAST_ROWS, ROWS)) // max(1, x.strides[0]))
     needed = rows * (2 * x.strides[0] + 64 * (1 + READERS))
 
@@ -240,12 +241,6 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
         del wanted
         budget.make_room(needed, scratch, "a block of features")
         say("reading features", min(1.0, (lo + rows) / n))
-
-
-def _bits(x: Tensor) -> np.ndarray:
-    """The rows of ``x`` as integers of the same size, since numpy and numba lack some types."""
-    bits: np.ndarray = x.view(torch.int32 if x.element_size() == 4 else torch.int16).numpy()
-    return bits
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:

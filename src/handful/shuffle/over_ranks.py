@@ -119,10 +119,8 @@ def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
 def check_model(model: nn.Module) -> None:
     """Raise an error if a model cannot be evaluated in shards."""
     if not isinstance(model, Stack):
-        raise HandfulError(
-            f"a graph in shards is evaluated layer by layer, and {type(model).__name__} does not show its layers or "
-            "sees all nodes at once: use gcn, sage, gat or graphland-sage"
-        )
+        kind, others = type(model).__name__, "gcn, sage, gat or graphland-sage"
+        raise HandfulError(f"a graph in shards is evaluated layer by layer, and {kind} cannot be: use {others}")
 
 
 def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tensor:

@@ -84,7 +84,9 @@ class Scratch:
             piece = pieces.pop()
             if isinstance(piece, Written):
                 yield self._read(name, piece)
-                self._done(name)
+                self._waiting[name] -= 1
+                if self._waiting[name] == 0:
+                    self._files.pop(name).close()
             else:
                 self.held -= piece.nbytes
                 yield piece
@@ -143,10 +145,8 @@ class Scratch:
         except OSError as error:
             full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             what = "is full" if full else f"cannot be written: {error.strerror}"
-            raise HandfulError(
-                f"the scratch folder {self.folder} {what}, after {self.written / 2**30:.2f} GiB: free some room, "
-                "name a folder on another disk by TMPDIR, or give more memory"
-            ) from None
+            where = f"the scratch folder {self.folder} {what}, after {show_size(self.written)}"
+            raise HandfulError(f"{where}: free some room, set TMPDIR to another disk, or give more memory") from None
         self.written += piece.nbytes
         self._waiting[name] += 1
         return Written(offset, piece.shape, piece.dtype)
@@ -158,12 +158,6 @@ class Scratch:
         if len(out) < count:
             raise HandfulError(f"a scratch file in {self.folder} was cut short: run it again")
         return out.reshape(piece.shape)
-
-    def _done(self, name: str) -> None:
-        """Count a piece of the file of ``name`` as taken, and close the file after the last piece."""
-        self._waiting[name] -= 1
-        if self._waiting[name] == 0:
-            self._files.pop(name).close()
 
 
 class Budget:
@@ -211,11 +205,8 @@ class Budget:
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
         """The error, with a sufficient budget and m: the memory of a part is about proportional to its nodes."""
         held = self.memory - self.memory // SLACK - free
-        enough = (held + needed) * SLACK / (SLACK - 1)
-        unit = 2**30 if enough >= 2**30 else 2**20
-        rounded_up = math.ceil(enough * 10 / unit) * unit / 10
+        enough = 1.05 * (held + needed) * SLACK / (SLACK - 1)  # the message rounds it
         parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""
-        return HandfulError(
-            f"{what} of {self.parts} takes {show_size(needed)} beside the {show_size(held)} that this process holds, "
-            f"and memory is {show_size(self.memory)}: use {parts}memory {show_size(rounded_up)}"
-        )
+        sizes = f"{show_size(needed)} beside the {show_size(held)} that this process holds"
+        limit = f"memory is {show_size(self.memory)}: use {parts}memory {show_size(enough)}"
+        return HandfulError(f"{what} of {self.parts} takes {sizes}, and {limit}")
