@@ -126,7 +126,7 @@ def test_bad_shards_and_what_shards_cannot_do_are_said(shared_launch: Launch) ->
         "DatasetError: /bad/too many has 3 shards, and the number of ranks is 2: start 3"
     )
     assert second["too many"].startswith("ToldElsewhere: rank 0: ")
-    refused = "GraphError: graph is in shards, which do not give "
+    refused = "GraphError: graph is in shards, which do not have "
     for name, error in {
         "sampler": "SamplerError: the batches of neighbor",
         "model": "HandfulError: a graph in shards is evaluated layer by layer, and SGFormer",
