@@ -227,7 +227,7 @@ def measure_structure(
     seed: int,
     sources: int = 16,
     sweeps: int = 4,
-    report: Callable[[int], None] | None = None,
+    report: Callable[[int], None] = lambda m: None,
 ) -> Finding:
     """The structure of a part for each m in ``values``, from ``epochs`` random partitions.
 
