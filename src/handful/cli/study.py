@@ -34,12 +34,9 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
     depth = asked.options["layers"]
-    choose_methods(list(options), options, depth)  # raise errors about options before the graph is loaded
+    choose_methods(options, depth)  # raise errors about options before the graph is loaded
     asked = p.with_split(asked)
-    methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
-    chosen, left_out = trainable(asked, methods)
-    for why in left_out:
-        note(f"left out: {why}")
+    chosen = trainable(asked, choose_methods(options, depth, asked.load(asked.seeds[0])), note)
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     equal = given.get("equal", "epochs")
     with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:
@@ -103,9 +100,7 @@ def diagnose(
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
-    chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))
-    for why in left_out:
-        note(f"left out: {why}")
+    chosen = trainable(asked, choose_methods(options, depth), note)
     with Bar("repeats", repeats * len(chosen)) as bar:
         result = diagnose_samplers(
             [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)

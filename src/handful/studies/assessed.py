@@ -130,9 +130,8 @@ class Judged:
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
         said = []
         if len(taken) == 1 and len(self.result.classes) > 1:
-            said.append(
-                f"The model predicts {self.result.classes[taken[0]]['name']} for all {self.result.nodes} nodes."
-            )
+            alone = self.result.classes[taken[0]]["name"]
+            said.append(f"The model predicts {alone} for all {self.result.nodes} nodes.")
         if found and self.result.nodes == "test" and not isnan(value):
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
@@ -179,9 +178,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
         said.append(f"Work before the first epoch (METIS, the first hop) took {prepared:.1f} s, not in the seconds.")
     for run in summary.runs:
         if run.diverged is not None:
-            said.append(
-                f"Seed {run.seed} diverged in epoch {run.diverged}: its result is that of epoch {run.best_epoch}."
-            )
+            said.append(f"Seed {run.seed} diverged in epoch {run.diverged}: its result is of epoch {run.best_epoch}.")
     if len(summary.runs) == 2:
         said.append("± of two seeds is 12.7 standard errors wide: use three seeds or more.")
     return " ".join(said)

@@ -88,10 +88,8 @@ def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Basel
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
     record = read_json(path)
-    rows: list[dict[str, Any]] = [
-        {name: nan if value is None else value for name, value in one.items()} for one in record["found"]
-    ]
-    return [Baseline(**row) for row in rows], record["notes"]
+    kept: list[Any] = [{name: nan if one is None else one for name, one in row.items()} for row in record["found"]]
+    return [Baseline(**row) for row in kept], record["notes"]
 
 
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
