@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from handful.experiment import Summary
 from handful.files import seal, write_json
@@ -199,8 +199,7 @@ def describe_labels(graph: Graph) -> str:
     lacking = []
     for split, mask in (("training", graph.train_mask), ("validation", graph.val_mask)):
         if mask is not None and bool(mask.any()):
-            there = torch.bincount(graph.y[mask], minlength=len(names)) > 0
-            absent = [names[i] for i in sorted(set(known.tolist())) if not bool(there[i])]
+            absent = [names[i] for i in np.setdiff1d(known.cpu(), graph.y[mask].cpu())]
             lacking += [f"no {split} node is of class {words(absent[:LISTED])}"] if absent else []
     if graph.kind != "binary" or graph.positive is None:
         return "; ".join(lacking)

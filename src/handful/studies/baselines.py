@@ -21,6 +21,7 @@ from torch import Tensor
 from handful.files import seal, write_json
 from handful.finding import Table, text_table
 from handful.graph import Graph
+from handful.predict import choose_nodes
 from handful.random import generator
 from handful.samplers.full import full_adjacency
 from handful.training.first_hop import Aggregates
@@ -124,15 +125,13 @@ class _Columns:
 
     def __init__(self, graph: Graph) -> None:
         assert graph.y is not None
-        assert graph.val_mask is not None
-        assert graph.test_mask is not None
         self.graph, self.y, self.notes = graph, graph.y, list[str]()
         nodes = graph.train_nodes
         if len(nodes) > NODES:
             nodes = nodes[torch.from_numpy(np.sort(generator(0).permutation(len(nodes))[:NODES]))]
             self.notes.append(f"fitted to {NODES:,} of {len(graph.train_nodes):,} training nodes")
         self.fitted = nodes
-        self.val, self.test = (mask.nonzero().squeeze(1) for mask in (graph.val_mask, graph.test_mask))
+        self.val, self.test = (torch.from_numpy(choose_nodes(graph, split)) for split in ("val", "test"))
         self.classes = graph.kind in ("binary", "multiclass")
         y, known = targets(graph)
         filled = torch.where(known > 0, y, prior(graph))[nodes]
