@@ -56,12 +56,11 @@ def demo(given: p.Given) -> Answer:
     return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model in detail"])
 
 
+Most = Annotated[int, typer.Option(help="Maximum number of parts.", min=2)]
+
+
 @p.command(*p.OF_EXPERIMENT, "memory", "out")
-def parts(
-    given: p.Given,
-    graph: p.Graph,
-    most: Annotated[int, typer.Option(help="Maximum number of parts.", min=2)] = 64,
-) -> Answer:
+def parts(given: p.Given, graph: p.Graph, most: Most = 64) -> Answer:
     """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
 
     With --memory, an m that needs more memory is not chosen.
@@ -119,12 +118,11 @@ STUDIED = {
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
 
+Name = Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")]
+
 
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
-def study(
-    given: p.Given,
-    name: Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")] = None,
-) -> Answer:
+def study(given: p.Given, name: Name = None) -> Answer:
     """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted one."""
     from handful.studies import STUDIES, study_names
 

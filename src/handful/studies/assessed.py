@@ -93,10 +93,9 @@ def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Met
     for one in found:
         name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
         bars["with the graph" if one.sees_graph else "without the graph"][name] = one.test
-    series = [
-        Series(name, [*own], [metric.scale * test for test in own.values()], color=color)
-        for color, (name, own) in enumerate(bars.items())
-    ]
+    series = []
+    for color, (name, own) in enumerate(bars.items()):
+        series.append(Series(name, [*own], [metric.scale * test for test in own.values()], color=color))
     names = [name for own in bars.values() for name in own]
     view = View("test", "bar", Axis("", of=names), Axis(metric.label("test")), series)
     return Chart("added", f"What the graph and {model} add", [view])
@@ -214,10 +213,8 @@ def describe_labels(graph: Graph) -> str:
 def assessment_tables(judged: Assessment, where: str) -> list[Table]:
     """All metrics, the results per class, the confusions, and the worst mistakes."""
     splits = list(next(iter(judged.metrics.values())))
-    measured = [
-        [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
-        for name, values in judged.metrics.items()
-    ]
+    by_metric = [(METRICS[name], values) for name, values in judged.metrics.items()]
+    measured = [[one.label(), *(one.text(values[split]) for split in splits)] for one, values in by_metric]
     usual, chosen = (f" at threshold {t:.3g}" if judged.kind == "binary" else "" for t in (0.5, judged.threshold))
     tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
     if judged.classes:

@@ -170,10 +170,8 @@ def comparison(name: str, grid: Grid) -> Finding:
 def cost_chart(grid: Grid) -> Chart:
     """The test metric of every sampler against its time, and against its memory."""
     views = []
-    for name, cost, x in (
-        ("time", SECONDS, Axis("seconds of training", log=True)),
-        ("memory", MEMORY, Axis("peak memory (GiB)")),
-    ):
+    costs = {"time": (SECONDS, Axis("seconds of training", log=True)), "memory": (MEMORY, Axis("peak memory (GiB)"))}
+    for name, (cost, x) in costs.items():
         series = []
         for o, hue in zip(grid.done, hues([o.name for o in grid.done]), strict=True):
             spent = cost.scale * np.mean(o.seeds(cost.key))
