@@ -104,7 +104,6 @@ class Experiment:
                 "an experiment names its graph: write handful.save(graph, path), and give it the path; "
                 "or leave the graph out, and give it to run(graph=graph)"
             )
-        device = str(device) if isinstance(device, torch.device) else device
         require_kind("graph", graph, str | Path, "a name or a path")
         require_kind("split", split, str | None, "a text")
         require_kind("root", root, str | Path | None, "a path")
@@ -112,7 +111,7 @@ class Experiment:
         require_kind("options", options, Mapping | None, "options by name")
         require_kind("sampler", sampler, Sampler | str, "a sampler or its name")
         require_kind("settings", settings, Settings, "a Settings")
-        require_kind("device", device, str, "a name such as cpu or cuda:0")
+        require_kind("device", device, str | torch.device, "a name such as cpu or cuda:0")
         named = {name: value for name, value in fields.items() if name in SETTING_NAMES}
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
         known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
@@ -133,7 +132,7 @@ class Experiment:
             sampler=source,
             settings=how,
             seeds=_seeds(seeds),
-            device=device,
+            device=str(device),
         )
 
     def __hash__(self) -> int:

@@ -177,13 +177,7 @@ class Plan:
         }
 
 
-def plan(
-    experiment: Experiment,
-    memory: int | None = None,
-    processes: int = 1,
-    timed: bool = True,
-    shape: Shape | None = None,
-) -> Plan:
+def plan(experiment: Experiment, memory: int | None = None, processes: int = 1, timed: bool = True) -> Plan:
     """The costs of training ``experiment`` on this machine.
 
     Args:
@@ -191,7 +185,6 @@ def plan(
         memory: a budget of anonymous memory, as for ``fit``.
         processes: the number of processes that share the work.
         timed: whether to measure times, which takes a few seconds.
-        shape: the size of the graph, if it is known.
 
     >>> large = "synthetic?nodes=100000000&degree=16&features=4&train=0.01"
     >>> found = plan(Experiment(large, hidden=8, layers=2), timed=False)
@@ -202,7 +195,7 @@ def plan(
         raise HandfulError(f"a plan is for the samplers rns and full, not {experiment.sampler.name}")
     if isinstance(experiment.sampler, RandomNodes) and experiment.sampler.fraction is not None:
         raise HandfulError("a plan is for parts: leave fraction out")
-    shape = shape or shape_of(experiment.graph, experiment.split, experiment.root)
+    shape = shape_of(experiment.graph, experiment.split, experiment.root)
     if not shape.features:
         raise HandfulError(f"{shape.name} has no features to train on: give it some")
     m = experiment.sampler.parts if isinstance(experiment.sampler, RandomNodes) else 1
@@ -310,7 +303,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     step = fastest(lambda: loop.loss_on(loop.model, batch).backward())  # type: ignore[no-untyped-call]
     loop.model.zero_grad(set_to_none=True)
     seconds = rate * shape.edges + made + len(all_batches) * step * scale / grown
-    judged = fastest(lambda: evaluate(loop))
+    judged = scale * fastest(lambda: evaluate(loop))
     disk, reading = None, 0.0
     if untimed.memory is not None or shape.folder is not None:
         disk = disk_rate(shape.folder)
@@ -319,13 +312,8 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
             reading = max(0.0, shape.topology_bytes / disk - rate * shape.edges) + features / disk
         # Data beyond the budget are written and read again.
         reading += 2 * untimed.chosen.scratch(shape, untimed.memory, untimed.base) / disk
-    return replace(
-        untimed,
-        epoch_seconds=(seconds + reading) / untimed.processes,
-        evaluation_seconds=scale * judged,
-        disk_rate=disk,
-        reading_seconds=reading,
-    )
+    epoch = (seconds + reading) / untimed.processes
+    return replace(untimed, epoch_seconds=epoch, evaluation_seconds=judged, disk_rate=disk, reading_seconds=reading)
 
 
 def fastest(work: Callable[[], Any]) -> float:

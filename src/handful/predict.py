@@ -218,18 +218,16 @@ class Prediction:
 
     def _write_parquet(self, path: Path) -> None:
         pa = arrow()
-        columns: dict[str, Any] = {
-            name: values.tolist() if values.dtype.kind == "U" else values for name, values in self.columns().items()
-        }
+        columns: dict[str, Any] = dict(self.columns())
+        columns |= {name: values.tolist() for name, values in columns.items() if values.dtype.kind == "U"}
         if self.embeddings is not None:
             flat = pa.array(np.ascontiguousarray(self.embeddings).reshape(-1))
             columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
         pa.parquet.write_table(pa.table(columns), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays: dict[str, Any] = {
-            name: values for name, values in self.columns().items() if not name.startswith("p(")
-        } | {"values": self.values, "classes": np.array(self.classes)}
+        arrays: dict[str, Any] = {"values": self.values, "classes": np.array(self.classes)}
+        arrays |= {name: values for name, values in self.columns().items() if not name.startswith("p(")}
         if self.embeddings is not None:
             arrays["embeddings"] = self.embeddings
         with path.open("wb") as file:

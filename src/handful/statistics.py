@@ -69,10 +69,8 @@ def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:
     off = np.subtract(ours, theirs)
     if len(off) < 2:
         return float("nan")
-    if not off.any():
-        return 1.0
     if np.ptp(off) == 0:  # all pairs have the same difference
-        return 0.0
+        return float(off[0] == 0)
     return float(ttest_rel(ours, theirs).pvalue)
 
 
@@ -107,17 +105,14 @@ def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
 def friedman(scores: ArrayLike) -> float:
     """The p-value of Friedman's test that all methods have equal ranks; ``scores`` has the shape (data sets, methods).
 
-    NaN for fewer than three methods or two data sets.
+    The test needs at least three methods and two data sets.
 
     >>> friedman([[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]]) < 0.05
     True
     """
     from scipy.stats import friedmanchisquare
 
-    scores = np.asarray(scores, float)
-    if scores.shape[0] < 2 or scores.shape[1] < 3:
-        return float("nan")
-    return float(friedmanchisquare(*scores.T).pvalue)
+    return float(friedmanchisquare(*np.asarray(scores, float).T).pvalue)
 
 
 def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:

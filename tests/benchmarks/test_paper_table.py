@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from handful.datasets import sources
 from handful.datasets.synthetic import BlockModel, generate
-from handful.theory.structure import COLUMNS
+from handful.theory.structure import Statistics
 from scripts import script
 
 bench = script("paper_table")
-PAPER, Printed, printed_range = bench.PAPER, bench.Printed, bench.printed_range
+COLUMNS, PAPER, Printed, printed_range = bench.COLUMNS, bench.PAPER, bench.Printed, bench.printed_range
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,7 @@ def test_ranges() -> None:
 def test_the_papers_rows_are_those_of_known_data_sets() -> None:
     assert set(PAPER) <= set(sources())
     assert all(set(row) == set(COLUMNS) for row in PAPER.values())
+    assert set(COLUMNS) <= {field.name for field in fields(Statistics)}
 
 
 def test_what_the_paper_contradicts_itself_in() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from handful.studies.compare import (
     trainable,
 )
 from handful.studies.grid import Grid
-from handful.studies.jobs import Outcome
+from handful.studies.jobs import Outcome, silent
 from handful.training.record import write_config
 from handful.vocabulary import METHODS
 from studies.smoke import GRAPH, MADE, check, made_outcome, smoke, trained_here
@@ -33,22 +34,22 @@ def grid(outcomes: list[Outcome], graph: str = GRAPH) -> Grid:
 def test_samplers_by_name_with_batches_for_the_graph() -> None:
     graph = make_graph(200)
     size = -(-int(graph.train_mask.sum()) // 8)
-    chosen = choose_methods(["neighbor", "ladies", "rns"], {"rns": {"parts": 3}}, 2, graph)
+    chosen = choose_methods({"neighbor": {}, "ladies": {}, "rns": {"parts": 3}}, 2, graph)
     neighbor, ladies, rns = (sampler_of(name, **own) for name, own in chosen.items())
     assert neighbor.options()["batch_size"] == ladies.options()["batch_size"] == size
     assert sum(1 for _ in neighbor.epoch(graph, 0, 0)) in (7, 8)
     assert ladies.options()["budget"] == (8192, 8192)
     assert rns.options()["parts"] == 3
     own = {"neighbor": {"batch_size": 5}}
-    assert choose_methods(["neighbor"], own, 2, graph)["neighbor"]["batch_size"] == 5
+    assert choose_methods(own, 2, graph)["neighbor"]["batch_size"] == 5
     with pytest.raises(HandfulError, match="did you mean rns"):
-        choose_methods(["rsn"], {}, 2)
+        choose_methods({"rsn": {}}, 2)
 
 
 def test_rns_with_the_mean_field_has_the_options_of_rns_unless_it_has_its_own() -> None:
-    names, own = ["rns", "rns-mean-field"], {"rns-mean-field": {"parts": 5}}
-    assert choose_methods(names, {"rns": {"parts": 3}}, 2) == {name: {"parts": 3} for name in names}
-    assert choose_methods(names, {"rns": {"parts": 3}, **own}, 2)["rns-mean-field"] == {"parts": 5}
+    given: dict[str, Any] = {"rns": {"parts": 3}, "rns-mean-field": {}}
+    assert choose_methods(given, 2) == {name: {"parts": 3} for name in given}
+    assert choose_methods(given | {"rns-mean-field": {"parts": 5}}, 2)["rns-mean-field"] == {"parts": 5}
 
 
 def test_best_and_second_best_are_marked_and_a_failure_says_why(folder: Path) -> None:
@@ -150,7 +151,7 @@ def test_the_verdict_says_what_it_holds_for(folder: Path) -> None:
 @pytest.mark.parametrize("equal", ["epochs", "steps", "seconds"])
 def test_methods_are_given_equal_epochs_steps_or_seconds(equal: str, tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=4, evaluate_every=2, seeds=(1,))
-    made, _ = trainable(experiment, choose_methods(["full", "rns"], {"rns": {"parts": 3}}, 1))
+    made = trainable(experiment, choose_methods({"full": {}, "rns": {"parts": 3}}, 1), silent)
     jobs = pace(made, equal, tmp_path)
     epochs = {name: job.settings.epochs for name, job in jobs.items()}
     if equal == "seconds":
@@ -167,7 +168,8 @@ def test_methods_are_given_equal_epochs_steps_or_seconds(equal: str, tmp_path: P
 @pytest.mark.slow
 def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
     experiment = Experiment(GRAPH, hidden=4, layers=1, epochs=2, seeds=(1,))
-    jobs, _ = trainable(experiment, choose_methods(["full", "rns", "rns-mean-field"], {"rns": {"parts": 2}}, 1))
+    methods = choose_methods({"full": {}, "rns": {"parts": 2}, "rns-mean-field": {}}, 1)
+    jobs = trainable(experiment, methods, silent)
     trained_here({"full": experiment.with_(sampler="full")}, tmp_path)
     found = compare_samplers(jobs, tmp_path)
     check(found)
@@ -176,10 +178,11 @@ def test_every_sampler_trains_the_same_experiment(tmp_path: Path) -> None:
 
 
 def test_a_sampler_that_cannot_train_the_model_is_left_out_and_says_why() -> None:
-    methods = choose_methods(["full", "ladies", "rns-mean-field"], {}, 2)
-    able, why = trainable(Experiment("debian", model="gat", layers=2), methods)
+    methods = choose_methods({"full": {}, "ladies": {}, "rns-mean-field": {}}, 2)
+    why: list[str] = []
+    able = trainable(Experiment("debian", model="gat", layers=2), methods, why.append)
     assert [*able] == ["full"]
     assert "LADIES" in why[0]
     assert "first layer" in why[1]
     with pytest.raises(SamplerError, match="gat"):
-        trainable(Experiment("debian", model="gat", layers=2), {"ladies": methods["ladies"]})
+        trainable(Experiment("debian", model="gat", layers=2), {"ladies": methods["ladies"]}, silent)

@@ -87,7 +87,7 @@ def test_a_crossing_lies_between_the_evaluations_around_it(values: list[float], 
 
 def test_speedups_are_ratios_of_means_over_seeds() -> None:
     slow = lines((1, 20.0, 0.50), (2, 26.0, 0.55), (3, 32.0, 0.75))  # slope 6; 0.65 at epoch 2.5, 29 s
-    found = speedup([FULL, slow], [RNS], 0.65)
+    found = speedup({"full": [FULL, slow], "rns": [RNS]}, 0.65)
     # RNS: 0.58 → 0.78 between epochs 2 and 3: 0.65 at 2.35, 9.35 s, of which 8 s before the first evaluation.
     assert found["epoch"] == pytest.approx((2 + 6) / 2 / 1)
     assert found["epochs"] == pytest.approx((3 + 2.5) / 2 / 2.35)
@@ -97,7 +97,7 @@ def test_speedups_are_ratios_of_means_over_seeds() -> None:
 
 
 def test_a_seed_that_misses_the_target_leaves_no_speedup_to_it() -> None:
-    found = speedup([FULL, FULL[:2]], [RNS], 0.65)
+    found = speedup({"full": [FULL, FULL[:2]], "rns": [RNS]}, 0.65)
     assert found["reached"] == {"full": 1, "rns": 1}
     assert all(isnan(value) for value in (found["epochs"], found["start"], found["nostart"]))
     assert found["epoch"] == 2.0
@@ -119,7 +119,7 @@ def test_an_error_is_reached_from_above() -> None:
     half = crossing(errors[0], 700.0, higher_is_better=False)
     assert half == Crossing(1.5, 11.0, 1.0)
     assert crossing(errors[0], 499.0, higher_is_better=False) is None
-    found = speedup([errors[0]], [errors[1]], 600.0, higher_is_better=False)
+    found = speedup({"full": [errors[0]], "rns": [errors[1]]}, 600.0, higher_is_better=False)
     assert found["epochs"] == pytest.approx(1.75 / (1 + 100 / 269))
     assert "2.00×" in conclude([found], MAE)
     (view,) = speedup_chart([{**found, "paper": None}], "g", MAE).views
@@ -131,7 +131,7 @@ def test_the_paper_has_targets_for_its_graphs() -> None:
 
 
 def test_the_chart_has_ours_and_the_paper_s() -> None:
-    found = speedup([FULL], [RNS], 0.65)
+    found = speedup({"full": [FULL], "rns": [RNS]}, 0.65)
     (view,) = speedup_chart([{**found, "paper": {"epoch": 2.0, "epochs": 1.5}}], "g", ACCURACY).views
     assert [one.name for one in view.series[::2]] == list(SPEEDUPS.values())
     assert view.series[0].y == [2.0]
@@ -150,7 +150,7 @@ def test_the_studies_tell_what_their_records_hold(tmp_path: Path) -> None:
         assert found.payload["epoch_seconds"][method] == epoch_time(history)
     assert len(found.tables[0].rows) == len(found.payload["targets"]) > 0
     for target in found.payload["targets"]:
-        own = speedup([histories["full"]], [histories["rns"]], target["target"])
+        own = speedup({name: [own] for name, own in histories.items()}, target["target"])
         assert target["reached"] == own["reached"] == {"full": 1, "rns": 1}
         assert target["epochs"] == own["epochs"] > 0
         assert target["paper"] is None

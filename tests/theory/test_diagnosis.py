@@ -12,8 +12,8 @@ from handful.random import derive_seed
 from handful.samplers.full import FullGraph
 from handful.samplers.neighbor import Neighbors
 from handful.samplers.random_node import RandomNodes
-from handful.theory.diagnosis import diagnose, in_words, relation
-from handful.theory.implicit import implicit_terms, initial_model
+from handful.theory.diagnosis import Diagnosis, diagnose, in_words, relation
+from handful.theory.implicit import ImplicitTerms, implicit_terms, initial_model
 from handful.theory.powerlaw import degrees, fit_power_law
 from handful.vocabulary import TERMS
 
@@ -68,3 +68,14 @@ def test_words_name_the_steadiest_and_the_nearest() -> None:
     assert ("Neighbour" in words) == (nearest.name == "neighbor")
     assert abs(relation(found)) == pytest.approx(1)
     assert "whole graph" in in_words(diagnose(graph, [FullGraph()], make, 2, 1))
+
+
+def test_the_relation_is_a_correlation_of_ranks() -> None:
+    def found(errors: list[float], variances: list[float]) -> float:
+        terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in variances]
+        return relation([Diagnosis(FullGraph(), (t,), (e,)) for t, e in zip(terms, errors, strict=True)])
+
+    assert found([0.1, 0.2, 0.3], [1e-5, 1e-3, 1.0]) == pytest.approx(1)
+    assert found([0.1, 0.2, 0.3], [3.0, 2.0, 1.0]) == pytest.approx(-1)
+    assert found([1.0, 2.0, 3.0], [10.0, 20.0, 15.0]) == pytest.approx(0.5)
+    assert np.isnan(found([0.1], [0.2]))

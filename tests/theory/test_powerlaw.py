@@ -14,7 +14,6 @@ from handful.theory.powerlaw import (
     exponents,
     fit_power_law,
     ks_distance,
-    rank_correlation,
 )
 
 
@@ -103,12 +102,9 @@ def test_degrees_count_distinct_neighbours() -> None:
             assert degrees(Sample(nodes, (adjacency,), nodes[:0])).tolist() == expected
 
 
-def test_relation_over_samplers() -> None:
+def test_the_error_of_the_exponent() -> None:
     assert alpha_error([2.0, 2.4, float("nan")], 2.5) == pytest.approx(0.3)
     assert np.isnan(alpha_error([float("nan")], 2.5))
-    assert rank_correlation([0.1, 0.2, 0.3], [1e-5, 1e-3, 1.0]) == pytest.approx(1)
-    assert rank_correlation([0.1, 0.2, 0.3], [3, 2, 1]) == pytest.approx(-1)
-    assert np.isnan(rank_correlation([0.1], [0.2]))
 
 
 # -- the tail ----------------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 
 import networkx as nx
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.graph import Graph
-from handful.theory.structure import COLUMNS, MEASURES, homophilies, part_structure, statistics, structure
+from handful.theory.structure import MEASURES, homophilies, part_structure, statistics, structure
 from handful.theory.thinning import edge_survival
 
 
@@ -162,10 +161,6 @@ def test_split_sizes() -> None:
     )
     assert found.split == {"train": 2, "val": 1, "test": 0}
     assert found.classes == 2
-
-
-def test_the_columns_are_measured() -> None:
-    assert set(COLUMNS) <= set(asdict(statistics(from_networkx(nx.path_graph(3)))))
 
 
 # -- homophily ---------------------------------------------------------------------------------------------------------

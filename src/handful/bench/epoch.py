@@ -30,6 +30,8 @@ from handful.training.cost import graph_bytes
 from handful.training.loop import train_epoch
 from handful.training.record import environment
 
+Epoch = Callable[[], Any]
+"""A function that runs an epoch."""
 LABELS = {
     "pyg_edge_index": "PyG, edge_index",
     "pyg_csr": "PyG, CSR",
@@ -102,7 +104,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
 # -- the ways to train ------------------------------------------------------------------------------------------------
 
 
-def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Callable[[], Any]]:
+def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Epoch]:
     """Epochs of handful's training loop, without evaluation."""
     ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
     if experiment.make_model(graph, 0).hop is not None:
@@ -119,9 +121,7 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
     return [nodes] * (layers - 1) + [nodes if experiment.options.get("output_projection") else targets]
 
 
-def floor_epochs(
-    widths: list[int], rows_of: list[int], parts: int, device: torch.device
-) -> dict[str, Callable[[], Any]]:
+def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torch.device) -> dict[str, Epoch]:
     """The dense products of an epoch, each in its fastest layout on ``device``, on separate buffers.
 
     A layer has two products of one shape: one for the neighbours and one for the node itself. The two products can run
@@ -131,7 +131,7 @@ def floor_epochs(
     much slower.
     """
 
-    def way(dtype: torch.dtype) -> Callable[[], None]:
+    def way(dtype: torch.dtype) -> Epoch:
         products: list[Callable[[], object]] = []
         for i, (rows, (below, above)) in enumerate(zip(rows_of, pairwise(widths), strict=True)):
             products.append(fastest(rows, below, above, dtype, device))  # h W
@@ -185,7 +185,7 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
 # -- where time and memory go -----------------------------------------------------------------------------------------
 
 
-def profile(epoch: Callable[[], Any]) -> dict[str, float]:
+def profile(epoch: Epoch) -> dict[str, float]:
     """The share of an epoch's time that each of ``PIECES`` takes in the main thread; ``other`` is the remainder."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler writes to stderr
     from torch import profiler
@@ -200,7 +200,7 @@ def profile(epoch: Callable[[], Any]) -> dict[str, float]:
     return {**shares, "other": max(0.0, 1.0 - sum(shares.values()))}
 
 
-def peak_bytes(epoch: Callable[[], Any], device: torch.device) -> int:
+def peak_bytes(epoch: Epoch, device: torch.device) -> int:
     """The growth of the allocated GPU memory during an epoch, at its peak, in bytes."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)

@@ -39,7 +39,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
         seed: the seed of the graph and of the parts.
         say: called with the name of the current work.
     """
-    theirs = require_pyg("loader").loader.RandomNodeLoader
+    theirs = partial(require_pyg("loader").loader.RandomNodeLoader, shuffle=True)
     if min(parts) < 1 or max(parts) > nodes:
         raise HandfulError(f"parts must lie between 1 and the number of nodes, {nodes}; got {parts}")
     from handful.pyg import RandomNodeLoader
@@ -50,9 +50,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
     for m in dict.fromkeys([*parts, FEW]):
         ours[f"handful_m{m}"] = partial(whole_epoch, RandomNodeLoader(data, m, shuffle=True))
         ours[f"handful_csr_m{m}"] = partial(csr_epoch, graph, m, seed)
-    pyg = {
-        f"pyg_m{m}": partial(whole_epoch if m <= WHOLE else started_epoch, theirs(data, m, shuffle=True)) for m in parts
-    }
+    pyg = {f"pyg_m{m}": partial(whole_epoch if m <= WHOLE else started_epoch, theirs(data, m)) for m in parts}
     say("compiling…")
     for run in ours.values():
         run()

@@ -36,10 +36,11 @@ def _version(asked: bool) -> None:
         raise typer.Exit
 
 
+Version = Annotated[bool, typer.Option("--version", help="The version.", callback=_version, is_eager=True)]
+
+
 @app.callback()
-def handful(
-    version: Annotated[bool, typer.Option("--version", help="The version.", callback=_version, is_eager=True)] = False,
-) -> None:
+def handful(version: Version = False) -> None:
     """Train graph neural networks a handful of nodes at a time."""
 
 

@@ -122,6 +122,7 @@ def _of_field(field: Field[Any]) -> p.Option:
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
 NAMES = (*OWN, "metric")
+Split = Annotated[str, typer.Option(help="Split if the table has none: rh, rl, random:60/20/20 …; or time:COLUMN.")]
 OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: a fitted one.")
 OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
 
@@ -132,9 +133,7 @@ def import_graph(
     edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edge list (.csv, .tsv, .txt, .parquet), or a graph.")],
     nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="Table of ids, labels and features.")] = None,
     to: Annotated[Path, typer.Option("--out", help="Folder for the graph.")] = Path("graph"),
-    split: Annotated[
-        str, typer.Option(help="Split to draw if the table has none: rh, rl, random:60/20/20 …; or time:COLUMN.")
-    ] = "rh",
+    split: Split = "rh",
     seed: p.Seed = 0,
 ) -> Answer:
     """Read an edge list and a node table, and save the graph as a folder for `handful train`."""

@@ -75,10 +75,11 @@ def _short(count: int | None) -> str:
 COMMANDS = [name for name in DEFAULTS if name != "study"]
 
 
+Command = Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")]
+
+
 @command()
-def options(
-    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")] = "train",
-) -> Answer:
+def options(of: Command = "train") -> Answer:
     """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
     if of not in COMMANDS:
         raise HandfulError(unknown("command with --set", of, COMMANDS))

@@ -34,12 +34,9 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["compare"])
     depth = asked.options["layers"]
-    choose_methods(list(options), options, depth)  # raise errors about options before the graph is loaded
+    choose_methods(options, depth)  # raise errors about options before the graph is loaded
     asked = p.with_split(asked)
-    methods = choose_methods(list(options), options, depth, asked.load(asked.seeds[0]))
-    chosen, left_out = trainable(asked, methods)
-    for why in left_out:
-        note(f"left out: {why}")
+    chosen = trainable(asked, choose_methods(options, depth, asked.load(asked.seeds[0])), note)
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     equal = given.get("equal", "epochs")
     with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:
@@ -59,12 +56,11 @@ def demo(given: p.Given) -> Answer:
     return answer._replace(lines=[*answer.lines, "next:", "  handful train debian   one model in detail"])
 
 
+Most = Annotated[int, typer.Option(help="Maximum number of parts.", min=2)]
+
+
 @p.command(*p.OF_EXPERIMENT, "memory", "out")
-def parts(
-    given: p.Given,
-    graph: p.Graph,
-    most: Annotated[int, typer.Option(help="Maximum number of parts.", min=2)] = 64,
-) -> Answer:
+def parts(given: p.Given, graph: p.Graph, most: Most = 64) -> Answer:
     """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
 
     With --memory, an m that needs more memory is not chosen.
@@ -103,9 +99,7 @@ def diagnose(
     asked, options = p.make_comparison(graph, given, samplers, p.DEFAULTS["diagnose"], seeds=(seed,))
     asked = p.with_split(asked)
     depth = asked.options["layers"] if weights is None else read_saved_model(weights).options["layers"]
-    chosen, left_out = trainable(asked, choose_methods(list(options), options, depth))
-    for why in left_out:
-        note(f"left out: {why}")
+    chosen = trainable(asked, choose_methods(options, depth), note)
     with Bar("repeats", repeats * len(chosen)) as bar:
         result = diagnose_samplers(
             [*chosen.values()], batches, repeats, weights, step, momentum, lambda sampler: bar.step(sampler.method)
@@ -124,12 +118,11 @@ STUDIED = {
     "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
 }
 
+Name = Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")]
+
 
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
-def study(
-    given: p.Given,
-    name: Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")] = None,
-) -> Answer:
+def study(given: p.Given, name: Name = None) -> Answer:
     """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted one."""
     from handful.studies import STUDIES, study_names
 

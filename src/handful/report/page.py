@@ -16,7 +16,7 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from handful.errors import RunError
+from handful.errors import RunError, readable
 from handful.files import home, read_bytes, seal, unseal, write_json, write_text
 from handful.finding import Chart, Finding
 from handful.report.tables import csv, latex, markdown
@@ -52,17 +52,11 @@ def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
     findings, unreadable = [], {}
     for file in sorted(folder.rglob(FINDING)):
         try:
-            findings.append(_read(file))
-        except (RunError, OSError, ValueError, RecursionError) as error:
+            with readable(FINDING, "run the command that made it again", RunError):
+                findings.append(Finding.from_json(unseal(json.loads(read_bytes(file)))))
+        except RunError as error:
             unreadable[str(file.relative_to(folder))] = str(error)
     return findings, unreadable
-
-
-def _read(file: Path) -> Finding:
-    value = json.loads(read_bytes(file))
-    if not isinstance(value, dict):
-        raise RunError("this is not a finding: run the command that made it again")
-    return Finding.from_json(unseal(value))
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:

@@ -30,9 +30,8 @@ def markdown(table: Table) -> str:
 def rich_table(table: Table) -> RichTable:
     """The table for a terminal."""
     styles = {0: "", 1: "bold", 2: "italic"}
-    out = RichTable(
-        title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_header=any(table.head)
-    )
+    out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    out.show_header = any(table.head)
     for i, name in enumerate(table.head):
         texts = [row[i].text for row in table.rows if row[i].text]
         numbers = sum(text[0] in "0123456789+-−–" for text in texts) * 2 > len(texts)

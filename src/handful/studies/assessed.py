@@ -8,7 +8,7 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 
 from handful.experiment import Summary
 from handful.files import seal, write_json
@@ -93,10 +93,9 @@ def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Met
     for one in found:
         name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
         bars["with the graph" if one.sees_graph else "without the graph"][name] = one.test
-    series = [
-        Series(name, [*own], [metric.scale * test for test in own.values()], color=color)
-        for color, (name, own) in enumerate(bars.items())
-    ]
+    series = []
+    for color, (name, own) in enumerate(bars.items()):
+        series.append(Series(name, [*own], [metric.scale * test for test in own.values()], color=color))
     names = [name for own in bars.values() for name in own]
     view = View("test", "bar", Axis("", of=names), Axis(metric.label("test")), series)
     return Chart("added", f"What the graph and {model} add", [view])
@@ -130,9 +129,8 @@ class Judged:
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
         said = []
         if len(taken) == 1 and len(self.result.classes) > 1:
-            said.append(
-                f"The model predicts {self.result.classes[taken[0]]['name']} for all {self.result.nodes} nodes."
-            )
+            alone = self.result.classes[taken[0]]["name"]
+            said.append(f"The model predicts {alone} for all {self.result.nodes} nodes.")
         if found and self.result.nodes == "test" and not isnan(value):
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
@@ -179,9 +177,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
         said.append(f"Work before the first epoch (METIS, the first hop) took {prepared:.1f} s, not in the seconds.")
     for run in summary.runs:
         if run.diverged is not None:
-            said.append(
-                f"Seed {run.seed} diverged in epoch {run.diverged}: its result is that of epoch {run.best_epoch}."
-            )
+            said.append(f"Seed {run.seed} diverged in epoch {run.diverged}: its result is of epoch {run.best_epoch}.")
     if len(summary.runs) == 2:
         said.append("± of two seeds is 12.7 standard errors wide: use three seeds or more.")
     return " ".join(said)
@@ -202,8 +198,7 @@ def describe_labels(graph: Graph) -> str:
     lacking = []
     for split, mask in (("training", graph.train_mask), ("validation", graph.val_mask)):
         if mask is not None and bool(mask.any()):
-            there = torch.bincount(graph.y[mask], minlength=len(names)) > 0
-            absent = [names[i] for i in sorted(set(known.tolist())) if not bool(there[i])]
+            absent = [names[i] for i in np.setdiff1d(known.cpu(), graph.y[mask].cpu())]
             lacking += [f"no {split} node is of class {words(absent[:LISTED])}"] if absent else []
     if graph.kind != "binary" or graph.positive is None:
         return "; ".join(lacking)
@@ -218,10 +213,8 @@ def describe_labels(graph: Graph) -> str:
 def assessment_tables(judged: Assessment, where: str) -> list[Table]:
     """All metrics, the results per class, the confusions, and the worst mistakes."""
     splits = list(next(iter(judged.metrics.values())))
-    measured = [
-        [METRICS[name].label(), *(METRICS[name].text(values[split]) for split in splits)]
-        for name, values in judged.metrics.items()
-    ]
+    by_metric = [(METRICS[name], values) for name, values in judged.metrics.items()]
+    measured = [[one.label(), *(one.text(values[split]) for split in splits)] for one, values in by_metric]
     usual, chosen = (f" at threshold {t:.3g}" if judged.kind == "binary" else "" for t in (0.5, judged.threshold))
     tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
     if judged.classes:

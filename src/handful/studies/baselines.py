@@ -21,6 +21,7 @@ from torch import Tensor
 from handful.files import seal, write_json
 from handful.finding import Table, text_table
 from handful.graph import Graph
+from handful.predict import choose_nodes
 from handful.random import generator
 from handful.samplers.full import full_adjacency
 from handful.training.first_hop import Aggregates
@@ -88,10 +89,8 @@ def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Basel
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
     record = read_json(path)
-    rows: list[dict[str, Any]] = [
-        {name: nan if value is None else value for name, value in one.items()} for one in record["found"]
-    ]
-    return [Baseline(**row) for row in rows], record["notes"]
+    kept: list[Any] = [{name: nan if one is None else one for name, one in row.items()} for row in record["found"]]
+    return [Baseline(**row) for row in kept], record["notes"]
 
 
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
@@ -126,15 +125,13 @@ class _Columns:
 
     def __init__(self, graph: Graph) -> None:
         assert graph.y is not None
-        assert graph.val_mask is not None
-        assert graph.test_mask is not None
         self.graph, self.y, self.notes = graph, graph.y, list[str]()
         nodes = graph.train_nodes
         if len(nodes) > NODES:
             nodes = nodes[torch.from_numpy(np.sort(generator(0).permutation(len(nodes))[:NODES]))]
             self.notes.append(f"fitted to {NODES:,} of {len(graph.train_nodes):,} training nodes")
         self.fitted = nodes
-        self.val, self.test = (mask.nonzero().squeeze(1) for mask in (graph.val_mask, graph.test_mask))
+        self.val, self.test = (torch.from_numpy(choose_nodes(graph, split)) for split in ("val", "test"))
         self.classes = graph.kind in ("binary", "multiclass")
         y, known = targets(graph)
         filled = torch.where(known > 0, y, prior(graph))[nodes]

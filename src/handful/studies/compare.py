@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,11 +33,12 @@ ALIKE = 1.1
 STEPS = 8
 """Batches per epoch for samplers with the option ``batch_size``, the number of targets per batch."""
 
+Options = Mapping[str, Mapping[str, Any]]
+"""Methods by name, each with some options of its sampler."""
 
-def choose_methods(
-    names: Sequence[str], options: Mapping[str, Mapping[str, Any]], layers: int, graph: Graph | None = None
-) -> dict[str, dict[str, Any]]:
-    """Methods by name, each with the checked options of its sampler.
+
+def choose_methods(options: Options, layers: int, graph: Graph | None = None) -> dict[str, dict[str, Any]]:
+    """The methods of ``options``, each with all options of its sampler, which are checked.
 
     The default options of ``rns-mean-field`` are the options of ``rns``. LADIES draws as many layers as the model has.
     If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the other
@@ -50,16 +51,14 @@ def choose_methods(
         for name in ("neighbor", "ladies"):
             defaults.setdefault(name, {})["batch_size"] = size
     defaults |= {name: dict(options.get("rns", {})) for name in VARIANTS}
-    chosen = {name: {**defaults.get(name, {}), **options.get(name, {})} for name in names}
+    chosen = {name: {**defaults.get(name, {}), **own} for name, own in options.items()}
     for name, given in chosen.items():
         sampler_of(name, **given)
     return chosen
 
 
-def trainable(
-    experiment: Experiment, methods: Mapping[str, Mapping[str, Any]]
-) -> tuple[dict[str, Experiment], list[str]]:
-    """``experiment`` with each method that can train its model, and the reasons against the other methods.
+def trainable(experiment: Experiment, methods: Options, say: Callable[[str], None]) -> dict[str, Experiment]:
+    """``experiment`` with each method that can train its model; ``say`` gets the reasons against the other methods.
 
     Raises:
         SamplerError: no method can train the model.
@@ -70,9 +69,11 @@ def trainable(
             able[method] = experiment.with_method(method, **options)
         except SamplerError as error:
             why.append(error)
-    if not able and why:
+    if not able:
         raise why[0]
-    return able, list(map(str, why))
+    for reason in why:
+        say(f"left out: {reason}")
+    return able
 
 
 def compare_samplers(
@@ -169,10 +170,8 @@ def comparison(name: str, grid: Grid) -> Finding:
 def cost_chart(grid: Grid) -> Chart:
     """The test metric of every sampler against its time, and against its memory."""
     views = []
-    for name, cost, x in (
-        ("time", SECONDS, Axis("seconds of training", log=True)),
-        ("memory", MEMORY, Axis("peak memory (GiB)")),
-    ):
+    costs = {"time": (SECONDS, Axis("seconds of training", log=True)), "memory": (MEMORY, Axis("peak memory (GiB)"))}
+    for name, (cost, x) in costs.items():
         series = []
         for o, hue in zip(grid.done, hues([o.name for o in grid.done]), strict=True):
             spent = cost.scale * np.mean(o.seeds(cost.key))

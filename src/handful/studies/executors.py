@@ -9,13 +9,13 @@ restarted job continues from its last checkpoint.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from subprocess import DEVNULL, Popen
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -32,55 +32,13 @@ LOST_SECONDS = 60.0
 """The time that a restarted job waits for the end of its earlier process."""
 
 
-class Job(Protocol):
-    """A submitted job; ``subprocess.Popen`` is one."""
-
-    def poll(self) -> int | None:
-        """The exit code; ``None`` while the job runs or waits."""
-
-    def terminate(self) -> None:
-        """Ask the job to write its checkpoint and end."""
-
-    def kill(self) -> None:
-        """End the job at once."""
-
-    def wait(self) -> int | None:
-        """The exit code, after the end of the job."""
-
-
-class Executor(Protocol):
-    """Runs jobs, ``workers`` at a time."""
-
-    workers: int
-
-    def submit(self, folder: Path, jobs: int) -> Job:
-        """Start the job of ``folder``, one of ``jobs``."""
-
-
-def make_executor(kind: str, workers: int | None = None) -> Executor:
-    """An executor by name: ``local``, or ``ray``.
-
-    Args:
-        kind: the name.
-        workers: the number of parallel jobs. Default: one on this machine; the capacity of a cluster.
-
-    Raises:
-        HandfulError: the name is unknown, or Ray is not installed.
-    """
-    if kind not in EXECUTORS:
-        raise HandfulError(unknown("executor", kind, EXECUTORS))
-    return Local(workers or 1) if kind == "local" else Ray(workers)
-
-
-def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
+def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Popen[bytes]:
     """A process of this machine for the job of ``folder``. If its parent ends, the process ends soon after."""
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
         # In its own session: Ctrl-C in the terminal reaches only the parent, which then ends its jobs.
-        return subprocess.Popen(
-            command, cwd=cwd, env=env, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
-        )
+        return Popen(command, cwd=cwd, env=env, stdout=DEVNULL, stderr=errors, start_new_session=True)
 
 
 @dataclass
@@ -89,8 +47,9 @@ class Local:
 
     workers: int = 1
 
-    def submit(self, folder: Path, jobs: int) -> Job:
-        return start(folder, max(1, get_threads() // min(self.workers, jobs)))  # type: ignore[no-any-return]
+    def submit(self, folder: Path, jobs: int) -> Popen[bytes]:
+        """Start the job of ``folder``, one of ``jobs``."""
+        return start(folder, max(1, get_threads() // min(self.workers, jobs)))
 
 
 LOCAL = Local()
@@ -118,7 +77,8 @@ class Ray:
         self.workers = workers or sum(count // self._threads for count in cpus)
         self._run = ray.remote(num_cpus=self._threads, max_retries=RETRIES)(_on_a_node)
 
-    def submit(self, folder: Path, jobs: int) -> Job:
+    def submit(self, folder: Path, jobs: int) -> RayJob:
+        """Start the job of ``folder``, one of ``jobs``."""
         ours = {name: value for name, value in os.environ.items() if name.startswith(("HANDFUL_", "PYTHONPATH"))}
         return RayJob(self._run.remote(str(folder.resolve()), self._threads, os.getcwd(), ours), folder / ERRORS)
 
@@ -142,23 +102,27 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
 
 
 class RayJob:
-    """A task of Ray as a ``Job``."""
+    """A task of Ray with the methods of ``Popen``."""
 
     def __init__(self, reference: Any, errors: Path) -> None:
         self._reference, self._errors = reference, errors
         self._code: int | None = None
 
     def poll(self) -> int | None:
+        """The exit code; ``None`` while the job runs or waits."""
         return self.wait(timeout=0)
 
     def terminate(self, force: bool = False) -> None:
+        """Ask the job to write its checkpoint and end."""
         with suppress(ValueError):  # the task has ended
             _ray().cancel(self._reference, force=force)
 
     def kill(self) -> None:
+        """End the job at once."""
         self.terminate(force=True)
 
     def wait(self, timeout: float | None = None) -> int | None:
+        """The exit code, after the end of the job."""
         ray = _ray()
         if self._code is not None or not ray.wait([self._reference], timeout=timeout)[0]:
             return self._code
@@ -171,6 +135,25 @@ class RayJob:
                 file.write(f"{str(error).strip().splitlines()[-1]}\n")
             self._code = 1
         return self._code
+
+
+Executor = Local | Ray
+Job = Popen[bytes] | RayJob
+
+
+def make_executor(kind: str, workers: int | None = None) -> Executor:
+    """An executor by name: ``local``, or ``ray``.
+
+    Args:
+        kind: the name.
+        workers: the number of parallel jobs. Default: one on this machine; the capacity of a cluster.
+
+    Raises:
+        HandfulError: the name is unknown, or Ray is not installed.
+    """
+    if kind not in EXECUTORS:
+        raise HandfulError(unknown("executor", kind, EXECUTORS))
+    return Local(workers or 1) if kind == "local" else Ray(workers)
 
 
 def _ray() -> Any:

@@ -102,7 +102,8 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class Grid:
-    """The entries and the outcomes of a study, by the name of the job."""
+    """The entries and the outcomes of a study, by the name of the job. A table of rows by columns needs a job in every
+    row and column."""
 
     entries: Mapping[str, Entry]
     outcomes: Mapping[str, Outcome]
@@ -146,18 +147,16 @@ class Grid:
         """The rows or the columns, in order."""
         return list(dict.fromkeys(getattr(entry, side) for entry in self.entries.values()))
 
-    def job(self, row: str, column: str) -> str | None:
+    def job(self, row: str, column: str) -> str:
         """The name of the job in this row and column."""
-        return next((job for job, e in self.entries.items() if (e.row, e.column) == (row, column)), None)
+        return next(job for job, e in self.entries.items() if (e.row, e.column) == (row, column))
 
     def outcome(self, row: str, column: str) -> Outcome:
-        """The outcome of the job in this row and column, which must exist."""
-        return self.outcomes[str(self.job(row, column))]
+        """The outcome of the job in this row and column."""
+        return self.outcomes[self.job(row, column)]
 
-    def value(self, job: str | None, measure: str = "test") -> Any:
-        """A fact of a job, or an estimate over its seeds; ``None`` if the job has neither."""
-        if job is None:
-            return None
+    def value(self, job: str, measure: str = "test") -> Any:
+        """A fact of a job, or an estimate over its seeds; ``None`` for a failed job."""
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
 
@@ -175,10 +174,8 @@ class Grid:
         highest = measure.of_metric and all(self.outcomes[job].metric.higher_is_better for job in values)
         return dict(zip(values, best_two(list(values.values()), highest), strict=True))
 
-    def cell(self, job: str | None, measure: Measure = TEST, rank: int = 0) -> Cell:
+    def cell(self, job: str, measure: Measure = TEST, rank: int = 0) -> Cell:
         """The cell of a job in a table."""
-        if job is None:
-            return Cell("")
         value = self.value(job, measure.key)
         if value is None:
             return Cell("failed" if measure.of_metric else "")
@@ -198,7 +195,7 @@ class Grid:
         cells = []
         for row in rows:
             jobs = [self.job(row, column) for column in columns]
-            result = [Cell(title(row)), *(self.cell(job, rank=ranks.get(job or "", 0)) for job in jobs)]
+            result = [Cell(title(row)), *(self.cell(job, rank=ranks[job]) for job in jobs)]
             if apart:
                 gap = self.gap((row, columns[0]), (row, columns[-1]))
                 result.append(Cell("" if gap is None else self.outcome(row, columns[0]).metric.signed(gap)))

@@ -25,10 +25,9 @@ from handful.theory.memory import Memory, gradient
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
 from handful.theory.thinning import edge_survival, thinned_degree_law
-from handful.vocabulary import FLOWS, STRUCTURE, title, words
-from handful.vocabulary import PARTS as LABEL
+from handful.vocabulary import FLOWS, PARTS, STRUCTURE, title, words
 
-PARTS = 4
+BATCHES = 4
 """The number of parts of an epoch in the study of the modified loss."""
 MOMENTUM, ADAM_BETA2 = 0.9, 0.999
 """The defaults of torch's Adam, and the momentum of the paper's SGD+M."""
@@ -74,7 +73,7 @@ def backward(request: Request) -> Finding:
         raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
     seed, flows, who = request.seeds[0], FLOWS[request.optimizer], title(request.optimizer)
     graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
-    made = {m: smooth_losses(list(RandomNodes(m).epoch(graph, seed, 0)), 6, 3, seed) for m in (1, PARTS)}
+    made = {m: smooth_losses(list(RandomNodes(m).epoch(graph, seed, 0)), 6, 3, seed) for m in (1, BATCHES)}
     (whole,), w = made[1]
     typical = float(gradient(whole, w).abs().median())
     halvings = range(0, 7, 2) if request.budget == "smoke" else range(7)
@@ -109,8 +108,8 @@ def followed(optimizer: str) -> list[tuple[Memory, int]]:
     [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
     """
     if optimizer == "adam":
-        return [(Memory(MOMENTUM, ADAM_BETA2, eps), m) for eps in EPSILONS for m in (1, PARTS)]
-    return [(Memory(MOMENTUM if optimizer == "sgdm" else 0.0), PARTS)]
+        return [(Memory(MOMENTUM, ADAM_BETA2, eps), m) for eps in EPSILONS for m in (1, BATCHES)]
+    return [(Memory(MOMENTUM if optimizer == "sgdm" else 0.0), BATCHES)]
 
 
 def bound(request: Request) -> Finding:
@@ -139,7 +138,7 @@ def bound(request: Request) -> Finding:
     drawn = [b for b in bounds if b.m > 1]
     values: list[float] = [b.m for b in drawn]
     sides = lines(values, {label: [getattr(b, side) for b in drawn] for side, label in SIDES.items()})
-    view = View("bound", "line", Axis(LABEL, log=True, ticks=values), Axis("loss", log=True), sides)
+    view = View("bound", "line", Axis(PARTS, log=True, ticks=values), Axis("loss", log=True), sides)
     chart = Chart("bias-bound", f"{graph.name}: the bias and its bound", [view])
     heading = f"{graph.name} · sage 3×{hidden} · {epochs} partitions for each m"
     said = f"From m = {VALUES[1]} to {VALUES[-1]}, σ(w)/(1 − 1/m) of the average node grows by a factor: {grown}."
@@ -190,7 +189,7 @@ def degrees(request: Request) -> Finding:
         payload.append({**row, "survival_sampled": float(np.mean(edges)), "distance": gap})
     rows = [[form.format(row[key]) for key, (_, form) in DEGREES.items()] for row in payload]
     alpha, exact, kept = ([row[key] for row in payload] for key in ("alpha", "survival", "survival_sampled"))
-    x = Axis(LABEL, log=True, ticks=[*map(float, VALUES)])
+    x = Axis(PARTS, log=True, ticks=[*map(float, VALUES)])
     share = Axis("share of nodes with degree ≥ k; line: law, dots: sample", log=True)
     survival = lines(VALUES, {"exact": exact, "sampled": kept})
     views = [
@@ -227,7 +226,7 @@ def measure_structure(
     seed: int,
     sources: int = 16,
     sweeps: int = 4,
-    report: Callable[[int], None] | None = None,
+    report: Callable[[int], None] = lambda m: None,
 ) -> Finding:
     """The structure of a part for each m in ``values``, from ``epochs`` random partitions.
 

@@ -62,7 +62,7 @@ def sampling(dataset: str, sampler: str) -> Experiment:
     """
     cell = read_table("training", "tab:hparams_sampling_compact", dataset, sampler)
     model, options = benchmark_model(dataset, sampler)
-    return _experiment(dataset, model, options, sampler, cell, epochs=epochs(dataset, sampler))
+    return _experiment(dataset, model, options, sampler, cell | {"epochs": epochs(dataset, sampler)})
 
 
 def tuned(dataset: str, model: str, regime: str) -> Experiment:
@@ -73,7 +73,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
         cell = read_table("training", "tab:tuned_hparams", dataset, "sage", regime)
-    made = _experiment(dataset, model, architecture(dataset, model), regime, cell, epochs=epochs(dataset, regime))
+    made = _experiment(dataset, model, architecture(dataset, model), regime, cell | {"epochs": epochs(dataset, regime)})
     return made.with_(sampler=sampling(dataset, regime).sampler)
 
 
@@ -86,8 +86,8 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
     devices = ",".join(f"cuda:{i}" for i in range(memory.pop("devices", 0))) or "cpu"
     model, length = "graphland-sage", read_table("protocol", "app:graphland", "protocol", "epochs")
-    how = memory | read_table("training", "GraphLand")
-    made = _experiment(dataset, model, architecture(dataset, model), method, cell | how, epochs=length)
+    how = memory | read_table("training", "GraphLand") | {"epochs": length}
+    made = _experiment(dataset, model, architecture(dataset, model), method, cell | how)
     return made.with_(split=split, device=devices)
 
 
@@ -110,9 +110,7 @@ def implicit(regime: str, optimizer: str) -> Experiment:
     return same.with_(optimizer=optimizer, epochs=epochs(shared["dataset"]), **kept, **how)
 
 
-def _experiment(
-    dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any], **settings: Any
-) -> Experiment:
+def _experiment(dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any]) -> Experiment:
     """The experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation; the others have exact
     evaluation."""
     own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
@@ -123,7 +121,6 @@ def _experiment(
         sampler=make_sampler(sampler, **own),
         evaluation="sampled" if sampler == "neighbor" else "exact",
         **cell,
-        **settings,
     )
 
 

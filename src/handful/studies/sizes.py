@@ -172,9 +172,7 @@ def batch_size(request: Request) -> Finding:
             entries[f"{name}-{count}"] = Entry(base.with_(sampler=sampler), name, sizes[count], x=x, facts=facts)
     grid = Grid.train(request, entries)
     between, within = (grid.metric.apart(spread(grid, side)) for side in ("column", "row"))
-    said = (
-        f"From best to worst, samplers of one size are {between} apart on average, and sizes of one sampler {within}."
-    )
+    said = f"From best to worst, samplers of one size are {between} apart on average, sizes of one sampler {within}."
     x_axis = Axis("targets of a batch", log=True, ticks=[len(data.train_nodes) / count for count in sizes])
     return grid.cross_finding("batch-size", said, "Sampler", "row", "the sampler, or the size of its batches?", x_axis)
 

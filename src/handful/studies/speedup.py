@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import floor, log10
 from typing import Any
@@ -68,26 +68,24 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
     return Crossing(float(epochs), float(seconds), float(seconds - lines[0]["seconds"]))
 
 
-def speedup(
-    full: Sequence[Lines], rns: Sequence[Lines], target: float, higher_is_better: bool = True
-) -> dict[str, Any]:
-    """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds, with one history per seed.
+def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better: bool = True) -> dict[str, Any]:
+    """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds. ``runs`` has one history per seed for
+    ``full`` and for ``rns``.
 
     The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. A value is NaN if a
     seed of a method missed the target. Without start-up, it is also NaN if RNS reaches the target at its first
     evaluation.
     """
-    methods = {"full": full, "rns": rns}
-    result = {name: [crossing(lines, target, higher_is_better) for lines in runs] for name, runs in methods.items()}
+    result = {name: [crossing(lines, target, higher_is_better) for lines in own] for name, own in runs.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in result.items()}
 
     def ratio(quantity: str) -> float:
-        means = [np.mean([getattr(one, quantity, np.nan) for one in result[name]]) for name in ("full", "rns")]
+        means = [np.mean([getattr(one, quantity, np.nan) for one in result[name]]) for name in METHODS]
         return float(means[0] / means[1]) if means[1] != 0 else float("nan")
 
-    tau = float(np.mean([epoch_time(lines) for lines in full]) / np.mean([epoch_time(lines) for lines in rns]))
+    full, rns = (np.mean([epoch_time(lines) for lines in runs[name]]) for name in METHODS)
     ratios = {quantity: ratio(quantity) for quantity in ("epochs", "start", "nostart")}
-    return {"target": target, "epoch": tau, **ratios, "reached": reached}
+    return {"target": target, "epoch": float(full / rns), **ratios, "reached": reached}
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
@@ -120,14 +118,13 @@ def speedup_study(request: Request) -> Finding:
         table = grid.list_table(f"{grid.graph} · {grid.setting}", "Method", [VALIDATION, EPOCH_SECONDS])
         return grid.finding("speedup", "A speedup needs both runs, and one failed.", [table])
     runs = {method: histories(grid.outcomes[method]) for method in METHODS}
-    full, rns = runs.values()
     metric = grid.metric
-    own = reachable(full, rns, metric=metric)
+    own = reachable(*runs.values(), metric=metric)
     targets = TARGETS[graph] if request.budget == "paper" and graph in TARGETS else own
     speedups, rows = [], []
     for target in targets:
         paper = paper_number("tab:rns_speedup_decomposition", graph, f"{100 * target:.1f}")
-        s = {**speedup(full, rns, target, metric.higher_is_better), "paper": paper}
+        s = {**speedup(runs, target, metric.higher_is_better), "paper": paper}
         speedups.append(s)
         reached = " and ".join(f"{s['reached'][method]} of {len(request.seeds)}" for method in METHODS)
         rows.append([metric.with_unit(target), *(shown(s[key], TIMES) for key in SPEEDUPS), reached])

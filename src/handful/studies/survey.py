@@ -204,10 +204,10 @@ def whole(grid: Grid) -> list[str]:
 def rank(grid: Grid) -> dict[str, Any] | None:
     """Mean ranks of the methods over the graphs that all methods finished, best first, and their tests.
 
-    ``None`` with fewer than two graphs or methods.
+    ``None`` with fewer than two graphs or three methods.
     """
     graphs, methods = whole(grid), grid.names("column")
-    if len(graphs) < 2 or len(methods) < 2:
+    if len(graphs) < 2 or len(methods) < 3:
         return None
     scores = np.array([[grid.mean(graph, method) for method in methods] for graph in graphs], float)
     mean = dict(sorted(zip(methods, mean_ranks(scores).tolist(), strict=True), key=lambda item: item[1]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from handful.errors import HandfulError
-from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two
+from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, text_table
 from handful.runs import run_folders
 from handful.statistics import mean_ci95
 from handful.training.metrics import Metric, metric_of_record
@@ -164,11 +164,8 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
     differ = [name for name in names if len({config.get(name, "") for config in every}) > 1]
     seeds = sorted({seed for one in runs for seed in one.seeds})
     shared = {name: every[0][name] for name in names if name not in differ} | {"seeds": words(seeds)}
-    rows = [
-        [Cell(one.label), *(Cell(config.get(name, "–")) for name in differ)]
-        for one, config in zip(runs, every, strict=True)
-    ]
-    return shared, [Table("Configurations", ["Run", *differ], rows)] if differ else []
+    rows = ([one.label, *(own.get(name, "–") for name in differ)] for one, own in zip(runs, every, strict=True))
+    return shared, [text_table("Configurations", ["Run", *differ], rows)] if differ else []
 
 
 # -- runs without a study ---------------------------------------------------------------------------------------------

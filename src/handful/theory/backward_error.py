@@ -123,10 +123,7 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def backward_error(
-    losses: Sequence[Loss],
-    w: Tensor,
-    steps: Sequence[float] = STEPS,
-    memory: Memory = SGD,
+    losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS, memory: Memory = SGD
 ) -> BackwardError:
     """The distance after one epoch between the mean path of an optimiser and the flows of ``readings``.
 

@@ -17,7 +17,7 @@ from handful.random import derive_seed
 from handful.samplers.base import Sampler
 from handful.statistics import mean_ci95
 from handful.theory.implicit import BATCHES, REPEATS, ImplicitTerms, implicit_terms, initial_model
-from handful.theory.powerlaw import alpha_error, degrees, fit_power_law, rank_correlation
+from handful.theory.powerlaw import alpha_error, degrees, fit_power_law
 from handful.vocabulary import TERMS, title
 
 
@@ -116,14 +116,19 @@ def diagnose(
 
 
 def relation(diagnoses: Sequence[Diagnosis]) -> float:
-    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w).
+    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w); NaN if one of them has the same value for all
+    samplers.
 
     >>> import handful as hf
     >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]
     >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,)) for t, error in zip(terms, (0.3, 0.5))]), 6)
     1.0
     """
-    return rank_correlation([d.mean("alpha_error") for d in diagnoses], [d.mean("R") for d in diagnoses])
+    from scipy.stats import spearmanr
+
+    errors, variances = ([d.mean(term) for d in diagnoses] for term in ("alpha_error", "R"))
+    varied = len(set(errors)) > 1 and len(set(variances)) > 1
+    return float(spearmanr(errors, variances).statistic) if varied else float("nan")
 
 
 def in_words(diagnoses: Sequence[Diagnosis]) -> str:

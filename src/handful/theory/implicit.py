@@ -164,7 +164,7 @@ def implicit_terms(
     sampler: Sampler,
     batches: int = BATCHES,
     seed: int = 42,
-    on_batch: Callable[[Batch, Tensor], None] | None = None,
+    on_batch: Callable[[Batch, Tensor], None] = lambda batch, gradient: None,
 ) -> ImplicitTerms:
     """Every term of the implicit objective at the current weights of ``model``, from one pass over the batches.
 
@@ -193,8 +193,7 @@ def implicit_terms(
         gradients.add(gradient)
         losses.add(loss.detach().reshape(1))
         nodes, targets = nodes + batch.num_nodes, targets + len(batch.targets)
-        if on_batch is not None:
-            on_batch(batch, gradient)
+        on_batch(batch, gradient)
     mean, squares = float(losses.mean), gradients.mean.square()
     metric = adam_metric(squares + gradients.variances)
     return ImplicitTerms(

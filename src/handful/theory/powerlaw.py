@@ -110,16 +110,3 @@ def alpha_error(sampled: Sequence[float], alpha_full: float) -> float:
     0.5
     """
     return abs(finite_mean(sampled) - alpha_full)
-
-
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's ρ of two quantities over the samplers: 1 if both put the samplers in the same order.
-
-    >>> rank_correlation([1.0, 2.0, 3.0], [10.0, 20.0, 15.0])
-    0.5
-    """
-    from scipy.stats import spearmanr
-
-    if len(x) < 2 or len(set(x)) < 2 or len(set(y)) < 2:
-        return float("nan")
-    return float(spearmanr(x, y).statistic)

@@ -64,11 +64,6 @@ class Statistics(PartStructure):
     """Whether the loaded graph was undirected."""
 
 
-COLUMNS: tuple[str, ...] = ("nodes", "edges", "density", "average_degree", "isolated", "components")
-COLUMNS += ("homophily", "diameter", "average_distance")
-"""The columns of the paper's table of data sets, in its order."""
-
-
 def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
     """Edge, adjusted and unbiased homophily of an undirected graph, over the edges whose two ends have a label.
 
@@ -202,7 +197,7 @@ def structure(
     seed: int = 42,
     sources: int = 16,
     sweeps: int = 4,
-    report: Callable[[int], None] | None = None,
+    report: Callable[[int], None] = lambda m: None,
 ) -> list[dict[str, Any]]:
     """The structure of sampled graphs for every m in ``parts``: mean and standard deviation over ``epochs``.
 
@@ -234,8 +229,7 @@ def structure(
                 topology = adjacency.indptr.cpu().numpy(), adjacency.indices.cpu().numpy()
                 rng = generator(seed, epoch, m, index)
                 result.append(part_structure(*topology, rng, labels, sources, sweeps))
-                if report is not None:
-                    report(m)
+                report(m)
             # parts without edges have no distances, and are left out
             rows.append([finite_mean([getattr(part, name) for part in result]) for name in MEASURES])
         table = np.array(rows, float)

@@ -47,11 +47,8 @@ def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     others, drawn = nodes - 1, block - 1
     possible = (k <= drawn) & (drawn - k <= others - degree)
     out = np.zeros(degree + 1)
-    out[possible] = np.exp(
-        _log_binomial(degree, k[possible])
-        + _log_binomial(others - degree, drawn - k[possible])
-        - _log_binomial(others, np.asarray(drawn))
-    )
+    ways = _log_binomial(degree, k[possible]) + _log_binomial(others - degree, drawn - k[possible])
+    out[possible] = np.exp(ways - _log_binomial(others, np.asarray(drawn)))
     return out
 
 
