@@ -226,8 +226,8 @@ class Prediction:
         pa.parquet.write_table(pa.table(columns), path)
 
     def _write_npz(self, path: Path) -> None:
-        arrays: dict[str, Any] = {"values": self.values, "classes": np.array(self.classes)}
-        arrays |= {name: values for name, values in self.columns().items() if not name.startswith("p(")}
+        arrays: dict[str, Any] = {n: values for n, values in self.columns().items() if not n.startswith("p(")}
+        arrays |= {"values": self.values, "classes": np.array(self.classes)}  # not a kept column of these names
         if self.embeddings is not None:
             arrays["embeddings"] = self.embeddings
         with path.open("wb") as file:
