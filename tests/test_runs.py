@@ -18,6 +18,7 @@ import handful as hf
 from handful.graph import fingerprint
 from handful.runs import refit, run_folders
 from handful.training.metrics import METRICS, Metric
+from scripts import script
 from small import BreakOff, small_sage, timeless
 
 EXPERIMENT = hf.Experiment(
@@ -85,6 +86,44 @@ def test_seeds_that_have_not_ended_are_left_out(tmp_path: Path) -> None:
     assert [run.seed for run in opened.results] == [1]
     assert opened.experiment == EXPERIMENT
     assert [folder.path.name for folder in run_folders(tmp_path)] == ["seed-1", "seed-2", "seed-3"]
+
+
+def table_run(folder: Path) -> tuple[dict[str, list[Any]], dict[str, list[Any]], Path]:
+    """An edge list and a node table with the ids 0 to 79, and a run that was trained on them."""
+    rng = np.random.default_rng(0)
+    edges = {"source": rng.integers(0, 80, 300).tolist(), "target": rng.integers(0, 80, 300).tolist()}
+    nodes = {"id": list(range(80)), "age": rng.normal(40, 9, 80).tolist(), "label": ["a", "b"] * 40}
+    hf.import_tables(edges, nodes, out=folder / "graph")
+    experiment = hf.Experiment(str(folder / "graph"), hidden=4, layers=2, epochs=1, lr=0.01, seeds=(1,))
+    experiment.run(folder / "run")
+    return edges, nodes, folder / "run"
+
+
+def test_tables_in_memory_are_encoded_as_in_training(tmp_path: Path) -> None:
+    edges, nodes, folder = table_run(tmp_path)
+    run = hf.open_run(folder)
+    nodes["age"][0] = 300.0
+    said: list[str] = []
+    graph = run.load(edges, nodes, say=said.append)
+    own = hf.load(tmp_path / "graph")
+    assert torch.equal(graph.x[1:], own.x[1:])
+    assert graph.x[0, 0] > 10
+    assert run.prediction(graph).ids.tolist() == nodes["id"]
+
+
+@pytest.mark.slow
+def test_the_service_of_the_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = pytest.importorskip("fastapi.testclient")
+    edges, nodes, folder = table_run(tmp_path)
+    monkeypatch.setenv("RUN", str(folder))
+    service = client.TestClient(script("serve", "examples").app)
+    answer = service.post("/predict", json={"edges": edges, "nodes": nodes})
+    assert answer.status_code == 200
+    assert answer.json()["id"] == nodes["id"]
+    assert answer.json()["predicted"] == hf.open_run(folder).predict().tolist()
+    wrong = service.post("/predict", json={"edges": edges, "nodes": {"id": nodes["id"]}})
+    assert wrong.status_code == 422
+    assert "age" in wrong.json()["detail"]
 
 
 @pytest.mark.parametrize("inside", ["", "seed-1"])

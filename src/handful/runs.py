@@ -16,8 +16,10 @@ import torch
 
 from handful.datasets import load
 from handful.datasets.files import is_tables, read_graph
+from handful.datasets.importer import import_tables
 from handful.datasets.schema import Say, Schema
 from handful.datasets.splits import draw_split
+from handful.datasets.tables import Source
 from handful.errors import RunError, readable
 from handful.experiment import Experiment
 from handful.graph import Graph
@@ -137,12 +139,13 @@ class OpenedRun:
         return replace(schema, task="regression", classes=()) if numbers else schema
 
     def load(
-        self, graph: str | Path | None = None, nodes: str | Path | None = None, say: Say = warnings.warn, **options: Any
+        self, graph: Source | None = None, nodes: Source | None = None, say: Say = warnings.warn, **options: Any
     ) -> Graph:
         """A graph for predictions; the schema of the run encodes its tables.
 
         Args:
-            graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
+            graph: a name or a path, as for ``handful.load``, or an edge list in memory, such as a table of pandas;
+                ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
             say: called with warnings, such as unknown categories, and columns that differ from those in training.
             options: ``strict``, to refuse such columns; and ``unknown``, the treatment of unknown ids in edges.
@@ -152,6 +155,8 @@ class OpenedRun:
             if asked is None or not asked.graph:
                 raise RunError(f"{self.path} does not name its graph: give the graph to predict for")
             return self._own(asked, say)
+        if not isinstance(graph, str | Path):
+            return import_tables(graph, nodes, schema=self.schema, say=say, **options)
         path = Path(graph).expanduser()
         if nodes is not None or (path.exists() and is_tables(path)):
             return read_graph(path, nodes, schema=self.schema, say=say, **options)
