@@ -49,7 +49,7 @@ def describe_source(source: Source, place: Path) -> dict[str, Any]:
 
 
 def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
-    """The data sets as a table."""
+    """Make a table of the data sets."""
     head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
     rows = []
@@ -77,7 +77,7 @@ COMMANDS = [name for name in DEFAULTS if name != "study"]
 
 @command()
 def options(
-    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '.join(COMMANDS)}.")] = "train",
+    of: Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: `{'`, `'.join(COMMANDS)}`.")] = "train",
 ) -> Answer:
     """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
     if of not in COMMANDS:
@@ -132,7 +132,7 @@ def describe_type(hint: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value in the syntax of ``--set``.
+    """Format a value in the syntax of ``--set``.
 
     >>> format_value((10, 5)), format_value(True), format_value(None), format_value(1e-3)
     ('10,5', 'true', 'none', '0.001')
@@ -201,7 +201,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _state(path: Path) -> str:
-    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is."""
+    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is writable."""
     there = next(place for place in (path, *path.parents) if place.exists())
     kind = "writable" if os.access(there, os.W_OK) else "not writable"
     return kind if there == path else f"{kind}, not made yet"
