@@ -43,7 +43,7 @@ class OpenedRun:
 
     Args:
         path: the folder.
-        experiment: the experiment; ``None`` for a run of ``fit``, whose graph has no name.
+        experiment: the experiment; ``None`` for a run of ``fit``, which does not record the name of its graph.
         folders: the folders of the seeds that have ended.
     """
 
@@ -84,8 +84,9 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models for predictions: the models that were trained again on all labels, if they
-        exist."""
+        """The folders of the models for predictions. If there are models that were trained again on all labels, these
+        are used.
+        """
         again = self.path / REFIT
         return open_run(again).folders if (again / "config.json").exists() else self.folders
 
@@ -128,7 +129,7 @@ class OpenedRun:
 
     @cached_property
     def schema(self) -> Schema | None:
-        """The schema of the tables of the run's graph; ``None`` if it was not made from tables."""
+        """The schema of the tables of the run's graph; ``None`` if the graph was not made from tables."""
         result = self.encoding.get("schema")
         if result is None:
             return None
@@ -144,8 +145,8 @@ class OpenedRun:
         Args:
             graph: a name or a path, as for ``handful.load``; ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
-            say: called with warnings, such as unknown categories, and columns that differ from those in training.
-            options: ``strict``, to refuse such columns; and ``unknown``, the treatment of unknown ids in edges.
+            say: called with warnings, such as unknown categories, or columns that differ from the columns in training.
+            options: ``strict``: raise an error for such columns; ``unknown``: the treatment of unknown ids in edges.
         """
         asked = self.experiment
         if graph is None:
@@ -180,7 +181,7 @@ class OpenedRun:
 
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
-        """The ``Graph.identity()`` of the graph of every seed; empty if the folder does not have it."""
+        """The ``Graph.identity()`` of the graph of every seed; empty if the folder has no identities."""
         return [read_config(folder.config).get("data") or {} for folder in self.folders]
 
     @property
@@ -210,7 +211,7 @@ class OpenedRun:
         scratch: Path | None = None,
         progress: Progress | None = None,
     ) -> Prediction:
-        """The predictions for ``nodes``: the mean over the seeds, and their spread.
+        """Predict ``nodes``: the mean over the seeds, and the spread of the seeds.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
@@ -232,8 +233,8 @@ class OpenedRun:
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; for several
-        labels, the names of the predicted labels; for a regression, the number.
+        """``(N,)``: for every node, the name of the predicted class, by the mean of the seeds' probabilities; for
+        several labels, the names of the predicted labels; for a regression, the predicted value.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -245,7 +246,7 @@ class OpenedRun:
         return self.prediction(graph).predicted
 
     def predict_proba(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        """float32 ``(N, classes)``: the probability of every class, averaged over the seeds."""
         return self.prediction(graph).probabilities
 
     def embed(self, graph: Graph | str | Path | None = None) -> np.ndarray:
@@ -300,7 +301,7 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
 
     Args:
-        opened: the run; afterwards it predicts with the new models, which are in its folder ``refit``.
+        opened: the run; afterwards the run predicts with the new models, which are in its folder ``refit``.
         resume: whether to continue an interrupted training.
         how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 

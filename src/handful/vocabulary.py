@@ -23,7 +23,7 @@ METHODS = {
     "rns": "RNS",
     "rns-mean-field": "RNS + mean field",
 }
-"""The order follows the paper's tables; methods that the paper does not have come last."""
+"""The display names of the methods, in the order of the paper's tables; methods that are not in the paper come last."""
 MODELS = {
     "gcn": "GCN",
     "sage": "GraphSAGE",
@@ -94,7 +94,7 @@ def title(name: str) -> str:
 
 
 def hues(names: Sequence[str]) -> list[int]:
-    """The colour of each name: methods have fixed colours, and other names get the first free colour.
+    """Choose a colour for each name: methods have fixed colours, and other names get the first free colour.
 
     >>> hues(["full", "mine", "rns"])
     [1, 2, 0]
@@ -129,7 +129,7 @@ def number(value: float, sign: str = "") -> str:
 
 
 def shown(value: float | None, form: str) -> str:
-    """A number formatted by ``form``; a dash if it is missing or NaN.
+    """Format a number with ``form``; a dash for a missing number or NaN.
 
     >>> shown(0.25, "{:.0%}"), shown(None, "{:.0%}"), shown(float("nan"), "{:.2f}")
     ('25%', '–', '–')
