@@ -168,8 +168,8 @@ class Settings:
         patience: stop after this many evaluations, such as 20, without a better validation metric; ``None`` for never.
         first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all neighbours
             in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` is ``exact``
-            without ``mean_field``, and ``sampled`` with ``mean_field``. If the model, the sampler or the memory does not
-            allow this choice, ``auto`` is ``sampled`` without a mean field.
+            without ``mean_field``, and ``sampled`` with ``mean_field``. If the model, the sampler or the memory does
+            not allow this choice, ``auto`` is ``sampled`` without a mean field.
         mean_field: the weight λ, such as 3, of the mean-field neighbour, which replaces the neighbours outside the
             part; 0 for none. For GraphSAGE and GCN. See ``handful.mean_field``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.

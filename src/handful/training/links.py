@@ -130,7 +130,8 @@ def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 
 
     Args:
         graph: an undirected graph with features; its labels are not used.
-        val: the fraction of the edges for validation. test: the fraction of the edges for the test.
+        val: the fraction of the edges for validation.
+        test: the fraction of the edges for the test.
         seed: the seed of the draw.
 
     Raises:
