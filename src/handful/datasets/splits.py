@@ -89,8 +89,8 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: the fractions of training, validation and test. among: boolean ``(N,)``, the nodes to split; each must
-            have a time.
+        shares: the fractions of training, validation and test.
+        among: boolean ``(N,)``, the nodes to split; each must have a time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
     >>> masks["train_mask"].tolist(), first

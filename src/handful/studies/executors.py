@@ -36,7 +36,7 @@ class Job(Protocol):
     """A submitted job; ``subprocess.Popen`` is one."""
 
     def poll(self) -> int | None:
-        """The exit code; ``None`` while the job runs or waits."""
+        """Return the exit code; ``None`` while the job runs or waits."""
 
     def terminate(self) -> None:
         """Ask the job to write its checkpoint and end."""
@@ -45,7 +45,7 @@ class Job(Protocol):
         """End the job at once."""
 
     def wait(self) -> int | None:
-        """The exit code, after the end of the job."""
+        """Wait for the end of the job, and return the exit code."""
 
 
 class Executor(Protocol):
@@ -58,11 +58,11 @@ class Executor(Protocol):
 
 
 def make_executor(kind: str, workers: int | None = None) -> Executor:
-    """An executor by name: ``local``, or ``ray``.
+    """Make an executor by name: ``local`` or ``ray``.
 
     Args:
         kind: the name.
-        workers: the number of parallel jobs. Default: one on this machine; the capacity of a cluster.
+        workers: the number of parallel jobs; by default 1 on this machine, or the capacity of a cluster.
 
     Raises:
         HandfulError: the name is unknown, or Ray is not installed.
@@ -73,7 +73,9 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Any:
-    """A process of this machine for the job of ``folder``. If its parent ends, the process ends soon after."""
+    """Start a process on this machine for the job of ``folder``. If this process ends, the new process ends soon
+    after.
+    """
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
@@ -101,7 +103,7 @@ class Ray:
     """Jobs on a Ray cluster: the cluster of ``RAY_ADDRESS``, else a running cluster on this machine, else a new
     cluster with only this machine.
 
-    A job uses as many CPUs as this process has threads, but at most the CPUs of the largest machine.
+    The number of CPUs of a job is the number of threads of this process, but at most the CPUs of the largest machine.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -124,7 +126,7 @@ class Ray:
 
 
 def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
-    """The exit code of a job. Ray calls this on one of its machines."""
+    """Run a job, and return its exit code. Ray calls this function on one of its machines."""
     for place in (cwd, folder):
         if not Path(place).is_dir():
             raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
