@@ -290,8 +290,8 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
 
     Args:
         name: the name of the GNN.
-        test: the test metric of the GNN. half: half of the 95% interval of the GNN. A smaller difference does not
-        count.
+        test: the test metric of the GNN.
+        half: half of the 95% interval of the GNN. A smaller difference does not count.
         found: the baselines.
         metric: the metric of the GNN and the baselines.
     """
