@@ -204,7 +204,7 @@ OPTIONS = {
     "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
     "parts": option(str, SAMPLER, "m, the number of parts of `rns`, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "Seeds with commas, such as `1,2,3`; one run per seed.", check=parse_integers),
+    "seeds": option(str, TRAINING, "Comma-separated seeds, such as `1,2,3`; one run per seed.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as `-s clip=1.0`; repeatable.", "--set", "-s"),
     "device": option(str, EXECUTION, "Device: `cpu`, `cuda`; `cuda:0,cuda:1` share the layers. Default: cpu."),
     "memory": option(str, EXECUTION, "Memory budget, such as `8GiB`; data stays on disk. Default: none.", check=_size),

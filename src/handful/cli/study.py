@@ -20,7 +20,7 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 COMPARED = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal `epochs` (default), `steps` or `seconds`."),
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal for all: `epochs` (default), `steps` or `seconds`."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 

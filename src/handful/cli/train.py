@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Place of the graph: `device`, `host`, `auto`."),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Graph on `device`, `host` or `auto` (default)."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
     "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`."),

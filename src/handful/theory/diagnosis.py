@@ -1,5 +1,4 @@
-"""The effect of samplers on the training objective: the terms of the implicit objective, and the change of the degrees.
-"""
+"""The effect of samplers on the training objective: the terms of the implicit objective, and the change of degrees."""
 
 from __future__ import annotations
 
