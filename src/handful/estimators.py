@@ -246,7 +246,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         return self._train(graph)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        """float32 ``(N, classes)``: the probability of every class, averaged over the seeds."""
         return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
 
     def _labels(self, graph: Graph) -> np.ndarray:

@@ -29,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people.
+    """A table of texts, for display.
 
     Args:
         title: the title of the table.

@@ -87,7 +87,7 @@ def _stopped(code: int) -> NoReturn:
 
 
 def _confess(error: Exception) -> NoReturn:
-    """Report a bug in handful, and the address for bug reports."""
+    """Print a line about a bug in handful, and write the details to a file."""
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
     what = f"{type(error).__name__}: {error} is a bug in handful {__version__}, not your mistake."

@@ -223,7 +223,7 @@ Graph = Annotated[str, GRAPH]
 KNOWN = check_known("sampler", METHODS)
 Samplers = Annotated[
     str,
-    typer.Option(help="Samplers, separated by commas, such as rns,neighbor.", callback=KNOWN, rich_help_panel=SAMPLER),
+    typer.Option(help="Comma-separated samplers, such as `rns,neighbor`.", callback=KNOWN, rich_help_panel=SAMPLER),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]

@@ -39,7 +39,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     """Train a model for the labels of nodes: mean ± 95% CI over the seeds, each at its best validation epoch.
 
     By default, RNS has a mean-field neighbour or an exact first hop, if the model allows it. `--sampler rns` is RNS as
-    in the paper. `--parts auto` chooses m as `handful parts` does; with `--memory`, the smallest m that fits.
+    in the paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
     """
     from handful import ranks
     from handful.datasets.registry import is_name

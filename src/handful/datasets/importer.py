@@ -167,7 +167,9 @@ def _write(
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
-    """Targets and sources of the edges in ``blocks``, each ``(2, E)``, at most ``size`` edges at a time."""
+    """Yield the targets and sources of the edges in ``blocks``, each ``(2, E)``, in pieces of at most ``size``
+    edges.
+    """
     for block in blocks:
         for lo in range(0, block.shape[1], size):
             sources, targets = np.ascontiguousarray(block[:, lo : lo + size])
@@ -197,7 +199,7 @@ class _Tables:
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        columns: the other columns of the edges that are used, as record batches.
+        columns: the columns of the edge list that become node features, as record batches.
     """
 
     roles: Edges

@@ -171,7 +171,7 @@ def _source(text: str) -> Source | None:
 
 
 def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> tuple[Source, Query] | None:
-    """Parse ``text`` to a data set and the request to the data set; ``None`` for a path."""
+    """Parse ``text``: the data set, and the request to its source; ``None`` for a path."""
     source = _source(text)
     if source is None:
         return None

@@ -471,8 +471,8 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """The quantile transform to a standard normal distribution.
 
-    A value gets the mean of its lowest and highest index among the reference ``quantiles``, so that a value that equals
-    several quantiles gets the middle index.
+    A value that equals several of the reference ``quantiles`` gets the mean of the lowest and the highest of their
+    indices.
     """
     from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 

@@ -43,7 +43,7 @@ class Shape:
     """The folder of a saved graph, whose arrays are memory-mapped and read on demand."""
 
     hops: int = 0
-    """The number of aggregated copies of the features that are kept."""
+    """The number of aggregates that are stored besides the features."""
 
     @property
     def index_bytes(self) -> int:

@@ -2,8 +2,8 @@
 
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
-Every target attends to itself exactly once, whether or not the adjacency has its self-loop. Edge weights are not used,
-not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
+Every target attends to itself exactly once, whether or not the adjacency has a self-loop of the target. Edge weights
+are not used, not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
 
 The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the part of the
 output from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu = 0 for a

@@ -85,7 +85,7 @@ def _arrivals(nodes: Any, rate: Any, key: int) -> Any:
 
 @kernel
 def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place: Any) -> Any:
-    """U[:, S] / p_S with rows that sum to one."""
+    """U[:, S] / p_S, with each row divided by its sum."""
     out_ptr = np.zeros_like(indptr)
     out, weight = np.empty(columns.shape[0], np.int32), np.empty(columns.shape[0], np.float32)
     at = 0
@@ -109,7 +109,7 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
 
     Args:
         graph: the CSR to draw from.
-        previous: int64, distinct ids; the first ``batch`` ids are also always sources.
+        previous: int64, distinct ids of the targets; the first ``batch`` ids are always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """

@@ -322,7 +322,7 @@ def heads(
     Args:
         keys, first, edges: the rows, and the result of ``pick``.
         col: the node at the other end of every edge.
-        bound: node ids lie below this.
+        bound: the number of nodes; all ids must be below it.
         limit, time, of_nodes: as for ``until``; a pick after its limit raises an error.
     """
     out = np.empty(len(edges), np.int64)

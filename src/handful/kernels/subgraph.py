@@ -108,7 +108,7 @@ def cut(
         indices: the sources, checked by the caller; other rows may come before and after.
         part: ``(N,)``, the part of every node of the graph; ``m`` or above for a node in no part.
         m: the number of parts.
-        values: one value per edge, as long as ``indices``.
+        values: one value for each entry of ``indices``.
 
     >>> part = np.array([0, 1, 0], np.uint8)
     >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), part, 2).of(0)[:2]

@@ -124,8 +124,8 @@ class Judged:
         return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
 
     def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
-        """Say in sentences whether the model predicts only one class, its gain over the baselines, and its metric with
-        the interval.
+        """Describe the assessment in sentences: whether the model predicts only one class, its gain over the baselines,
+        and its metric with the interval.
         """
         value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
@@ -167,7 +167,9 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
-    """Say in sentences the test and validation metrics, the skipped batches, the time of METIS, and divergence."""
+    """Describe the result in sentences: the test and validation metrics, skipped batches, the time of METIS, and
+    divergence.
+    """
     record = summary.to_json()
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
     said = []

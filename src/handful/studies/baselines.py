@@ -273,7 +273,7 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
-    """The baseline with the best validation metric, or test metric if there are no validation nodes."""
+    """The baseline with the best validation metric; if there are no validation nodes, with the best test metric."""
     judged = "test" if found[0].val != found[0].val else "val"
     return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)
 
@@ -286,7 +286,7 @@ def baseline_table(found: Sequence[Baseline], metric: Metric) -> Table:
 
 
 def say_added(name: str, test: float, half: float, found: Sequence[Baseline], metric: Metric) -> str:
-    """Say in sentences the gain of a GNN over the best baseline, and the gain from the graph.
+    """Describe in sentences the gain of a GNN over the best baseline, and the gain from the graph.
 
     Args:
         name: the name of the GNN.

@@ -108,8 +108,8 @@ def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Exp
     """Set the number of epochs of each job, so that all jobs have equal ``epochs``, ``steps`` or ``seconds``.
 
     Three epochs of each job, after one epoch of warm-up, measure its steps and seconds. The job with the most steps or
-    seconds keeps its number of epochs, and the other jobs get more epochs. A job that has begun in ``out`` keeps its
-    epochs, because a second measurement differs from the first.
+    seconds keeps its number of epochs, and the other jobs get more epochs. A job that has already started in ``out``
+    keeps its epochs, because a second measurement would give another number.
     """
     if equal == "epochs":
         return dict(jobs)
@@ -182,8 +182,8 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Say which method to use: the fastest method whose 95% interval overlaps the interval of the best method. Also say
-    the conditions of the comparison.
+    """Recommend a method in words: the fastest method whose 95% interval overlaps the interval of the best method. Also
+    state the conditions of the comparison.
 
     Fewer than three seeds give no useful interval.
     """

@@ -73,7 +73,7 @@ def run(request: Request) -> Finding:
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
-    """Say the gains of per-part steps, and of the penalty, over one step of equal flow time."""
+    """Describe the gains of per-part steps, and of the penalty, over one step of equal flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
     steps, penalty = (metric.text(mean_ci95(np.subtract(tests, plain))) for tests in (chained, penalised))
     return f"Over one step of equal flow time, per-part steps gain {steps} {metric.unit}, and the penalty {penalty}."

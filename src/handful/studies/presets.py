@@ -210,4 +210,4 @@ TARGETS: dict[str, tuple[float, ...]] = {
     dataset: tuple(_hundredth(target) for target in rows)
     for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()
 }
-"""The target validation accuracies of the paper's speedups (``tab:rns_speedup_decomposition``)."""
+"""The target validation accuracies for which the paper reports speedups (``tab:rns_speedup_decomposition``)."""

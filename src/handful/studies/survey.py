@@ -321,8 +321,8 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: dict[str, Any] | None) -> str:
-    """Say the method with the best mean rank, and the methods whose ranks differ from it by more than the critical
-    difference.
+    """Describe the method with the best mean rank, and the methods whose ranks differ from the best rank by more than
+    the critical difference.
     """
     if ranks is None:
         return "Ranks need two graphs that all methods finished, with metrics that are shares."

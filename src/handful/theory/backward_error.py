@@ -128,7 +128,8 @@ def backward_error(
     steps: Sequence[float] = STEPS,
     memory: Memory = SGD,
 ) -> BackwardError:
-    """Measure the distance after one epoch between the mean path of an optimiser and the flow of each of ``readings``.
+    """For each set of coefficients in ``readings``, measure the distance after one epoch between the mean path of an
+    optimiser and the flow.
 
     Args:
         losses: one loss per batch.

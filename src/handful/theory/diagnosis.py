@@ -126,7 +126,7 @@ def relation(diagnoses: Sequence[Diagnosis]) -> float:
 
 
 def in_words(diagnoses: Sequence[Diagnosis]) -> str:
-    """Say in a sentence which sampler has the least gradient variance, and which has the least bias.
+    """A sentence that names the sampler with the least gradient variance, and the sampler with the least bias.
 
     >>> import handful as hf
     >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)

@@ -143,7 +143,8 @@ class Assessment:
             several labels per node, the scores of each label are ``f1``, ``average_precision`` and ``roc_auc``.
         positive: the name of the positive class, if there are two classes.
         threshold: for two classes, the decision threshold of the positive class.
-        confusion: ``[i][j]`` nodes of class i are predicted as class j; empty for labels that are not classes.
+        confusion: entry ``[i][j]`` is the number of nodes of class i that are predicted as class j; empty for labels
+            that are not classes.
         calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) the mean ``confidence``, the fraction
             of correct predictions (``share``), and the number of ``nodes``. The probability is that of the positive
             class for two classes, and that of the predicted class otherwise.

@@ -85,7 +85,8 @@ def fit(
             its weights already: call ``torch.manual_seed`` before you make it.
         device: the device for training. Several devices, or names separated by commas, share the layers in order.
         graph_on: the memory that holds the graph; ``device``: the (first) device; ``host``: main memory, and the CPU
-            prefetches batches and evaluates; ``auto``: the device if it has enough memory. The batches are the same.
+            prefetches batches and evaluates; ``auto``: the device if it has enough memory. This choice does not change
+            the batches.
         optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch. A
