@@ -1,7 +1,7 @@
 """``Adjacency``: a rectangular CSR from source nodes to target nodes, and its products, with gradients.
 
-The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows cut
-out for exact inference starts at ``offset`` instead: its target ``v`` is source ``offset + v``.
+The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows for
+exact inference has an ``offset``: target ``v`` of the chunk is source ``offset + v``.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class Adjacency:
         return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
 
     def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
-        """This adjacency with one more edge at the end of the row of each of ``targets``, which are distinct.
+        """Add one edge at the end of the row of each of ``targets``, which are distinct.
 
         >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
         >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight

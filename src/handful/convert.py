@@ -148,9 +148,10 @@ def from_pyg(
     A ``Graph`` holds no other attributes: ``drop`` must name them. Lost: the order of the edges.
 
     Args:
-        data: its split is in boolean masks or in index tensors (``train_idx`` …).
+        data: a PyG ``Data``, with the split in boolean masks or in index tensors (``train_idx`` …).
         fold: the column to use, if masks are matrices.
-        split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
+        split_idx: a dictionary of node ids with the keys ``train``, ``valid`` and ``test``, as in OGB; it replaces the
+            split of ``data``.
         drop: attributes of ``data`` to leave out.
         fields: as for ``Graph``; they replace the fields of ``data``.
 

@@ -131,8 +131,8 @@ class _NodeEstimator:
         return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy of a classifier, or R² of a regressor, against ``y``. Without ``y``, the labels of the test
-        nodes of ``X`` are used, or of all nodes if there are no test nodes.
+        """The accuracy of a classifier, or R² of a regressor, against ``y``. If ``y`` is ``None``, the labels of the
+        test nodes of ``X`` are used; if there are no test nodes, the labels of all nodes.
 
         Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count.
         All rows of an array and all nodes of the parameter ``graph`` count.
@@ -159,7 +159,7 @@ class _NodeEstimator:
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
-    """``X`` as a graph; ``None`` if it is a plain array.
+    """Convert ``X`` to a graph; ``None`` for a plain array.
 
     Args:
         X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables, edges and

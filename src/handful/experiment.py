@@ -176,7 +176,7 @@ class Experiment:
         return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, {}))
 
     def to_json(self) -> dict[str, Any]:
-        """The experiment as plain values."""
+        """Convert the experiment to plain values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
             "options": dict(self.options),
             "sampler": {"name": self.sampler.name, **self.sampler.options()},

@@ -20,7 +20,9 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """``text`` as a path; ``None`` if ``text`` is too long, has a null byte, or has the home of an unknown user."""
+    """Convert ``text`` to a path; ``None`` if it is too long, has a null byte, or starts with the home of an unknown
+    user.
+    """
     try:
         path = Path(text).expanduser()
         path.stat()

@@ -36,7 +36,8 @@ LEAST_SHARE = 0.2
 
 
 def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> tuple[Sample, StandIns]:
-    """Add a stand-in to ``sample`` for each row with missing neighbours; also return what every row stands for.
+    """Add a stand-in to ``sample`` for each row with missing neighbours; also return, for every row, its row in
+    ``sample`` and its level.
 
     Rows are sorted by the number of layers that need them, largest first. So the targets of a layer are its first
     sources, and all layers are slices of one CSR.

@@ -156,7 +156,7 @@ class Plan:
         return int(share * (edges + rows)) + self.sent_replicated
 
     def to_json(self) -> dict[str, Any]:
-        """All figures as plain values; bytes and seconds."""
+        """Convert all figures to plain values, in bytes and seconds."""
         of_graph = ("name", "nodes", "edges", "features", "outputs", "train", "judged", "known")
         same: tuple[str, ...] = ("memory", "available", "processes", "parameters", "sent_replicated", "sent_sharded")
         same += ("epoch_seconds", "reading_seconds", "evaluation_seconds")
@@ -351,7 +351,9 @@ def cut_seconds(nodes: int, m: int) -> float:
 
 
 def disk_rate(folder: Path | None) -> float:
-    """Bytes per second of a sequential read: of the largest file of a saved graph, or of a temporary file."""
+    """Measure the bytes per second of a sequential read of the largest file of a saved graph, or of a temporary
+    file.
+    """
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
         return _read_rate(files[-1])

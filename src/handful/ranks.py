@@ -191,7 +191,7 @@ def largest(*values: float) -> list[float]:
 
 
 def broadcast(value: Any) -> Any:
-    """Send the ``value`` of rank 0, of plain JSON values or NaN, to all ranks, and return it."""
+    """Send the ``value`` of rank 0 to all ranks, and return it; it has plain JSON values or NaN."""
     return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
@@ -205,7 +205,7 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gather(value: Any) -> list[Any]:
-    """Collect the ``value``, of plain JSON values, of every rank, in the order of the ranks."""
+    """Collect the ``value`` of every rank, in the order of the ranks; values are plain JSON values."""
     if size() == 1:
         return [value]
     text = json.dumps(value).encode()

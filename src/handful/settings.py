@@ -255,13 +255,14 @@ def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The roles of the columns of tables, and the treatment of their values.
+    """The roles of the columns of tables, and the encoding of their values.
 
     Args:
         source: the column of the edge list with the sources; by default a column with a common name, such as `source`.
         target: the column of the edge list with the targets; by default a column with a common name, such as `target`.
         weight: the column of edge weights; by default a column with a common name, such as `weight`.
-        edge_columns: columns of the edge list whose means over the edges of a node become features of the node.
+        edge_columns: columns of the edge list that become node features: each node gets the mean of the column over its
+            edges.
         id: the column of node ids; by default a column with a common name, such as `id`.
         label: the column of labels, or several columns for a multi-label task; by default a column with a common name,
             such as `label`.

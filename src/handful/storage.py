@@ -39,7 +39,7 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""The number of attempts to read a graph that is being replaced, and the seconds between them."""
+"""The number of attempts to read a graph that is being replaced, and the seconds between two attempts."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", "kept", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -389,7 +389,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of a file: first of the bytes from ``start`` on, then of the bytes before ``start``."""
+    """The checksum of the bytes of a file from ``start`` on, followed by the bytes before ``start``."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))

@@ -119,8 +119,8 @@ def words(value: Any) -> str:
 
 
 def number(value: float, sign: str = "") -> str:
-    """A number as text with four significant digits, or more if the whole part has more; very large and very small
-    numbers have an exponent.
+    """Format a number with four significant digits, or with more digits if its whole part has more; very large and very
+    small numbers have an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')

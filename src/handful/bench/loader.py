@@ -109,7 +109,7 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
 
 
 def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
-    """A graph with power-law degrees and without features, as a ``Graph`` and as PyG's ``Data``."""
+    """Make a graph with power-law degrees and without features; return it as a ``Graph`` and as PyG's ``Data``."""
     from torch_geometric.data import Data
 
     graph = generate(BlockModel(nodes=nodes, degree=edges / nodes, features=0, seed=seed))

@@ -1,4 +1,6 @@
-"""``handful datasets``, ``options`` and ``doctor``: lists of data sets, of names for ``--set``, and of this machine."""
+"""``handful datasets``, ``options`` and ``doctor``: list the data sets, the names for ``--set``, and the properties of
+this machine.
+"""
 
 from __future__ import annotations
 

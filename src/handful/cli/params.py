@@ -1,4 +1,5 @@
-"""The options that commands share, the experiments made from them, and ``command``, which makes a command.
+"""The options that commands share, functions that make experiments from options, and ``command``, which makes a
+command.
 
 The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
 or the settings. Checks without torch run while the command line is parsed: the import of torch takes seconds.
@@ -345,7 +346,8 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
 def command(
     *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, Option] | None = None
 ) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
-    """Make a function a command: its own parameters, the options of ``names`` and ``more``, and ``--json``.
+    """Make a command from a function. Its options are the function's parameters, the options in ``names`` and ``more``,
+    and ``--json``.
 
     The function gets the given options of ``names`` and ``more`` as ``given``, and returns its answer.
     """
@@ -380,7 +382,7 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """A shared option as a parameter; the help of the option includes the ``usual`` default, if any."""
+    """Convert a shared option to a parameter; the help of the option includes the ``usual`` default, if any."""
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."

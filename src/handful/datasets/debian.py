@@ -1,9 +1,9 @@
 """``debian``: the packages of Debian 12 main as nodes, their dependencies as edges, and their sections as classes.
 
-A node is a binary package. An edge joins two packages if one names the other in Depends, Pre-Depends, Recommends,
-Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no direction, and there
-are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges. A package in several
-versions is one node with the relations of all versions.
+A node is a binary package. An edge joins two packages if one package lists the other in Depends, Pre-Depends,
+Recommends, Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no
+direction, and there are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges.
+A package in several versions is one node with the relations of all versions.
 
 The label is the section. The features come from the words of the short description alone: x is Σ_w idf(w)·p(w) over
 the distinct words w of the line, scaled to mean square 1, where p projects on the 128 leading right singular vectors

@@ -17,7 +17,7 @@ from handful.datasets.tables import Problems, TableFile, arrow
 
 
 def edge_means(rows: TableFile, ends: np.ndarray, roles: Edges, nodes: int, say: Say) -> dict[str, Any]:
-    """The new columns of the node table, by name, as arrays of pyarrow.
+    """Compute the new columns of the node table: pyarrow arrays, by name.
 
     Args:
         rows: the edges, with the columns ``roles.columns``.

@@ -81,7 +81,7 @@ class EdgeSort:
         self._seen += len(rows)
 
     def rows(self) -> Blocks:
-        """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
+        """Yield, for each range of rows in order, the number of sources of each row, and the sources, ascending."""
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):
             yield from run(lambda k, _: self._sort(some[k]), [(k, k + 1) for k in range(len(some))])

@@ -1,4 +1,6 @@
-"""Graphs from files: ``.npz``, PyG ``Data`` as a plain dictionary, CSV or Parquet tables, a graph saved by handful."""
+"""Read graphs from files: ``.npz``, the dictionary of a PyG ``Data``, CSV or Parquet tables, or a graph saved by
+handful.
+"""
 
 from __future__ import annotations
 

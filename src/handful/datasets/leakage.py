@@ -61,8 +61,8 @@ def _mistakes(y: np.ndarray, guess: np.ndarray, numbers: bool) -> float:
 
 
 def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """int64 ``(rows,)``: the bin of each value: the category, the quantile bin of a number, or the bin of missing
-    values.
+    """int64 ``(rows,)``, the bin of each value. A category is a bin; numbers have quantile bins; missing values have a
+    bin.
 
     The quantiles are computed per class of ``y``, so that a rare class has its own bins.
     """

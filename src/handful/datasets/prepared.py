@@ -199,7 +199,7 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """The data set as a source for the registry, with its ``known`` properties."""
+        """Make the registry's ``Source`` of this data set, with its ``known`` properties."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:

@@ -63,7 +63,7 @@ class Column:
         fill: the replacement of a missing value, one number per entry; empty if missing values raise an error.
         indicator: whether another feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.
-        quantiles: if not empty, a number is encoded by its position among these quantiles, as a normal score.
+        quantiles: if not empty, a number is encoded as the normal score of its rank among these quantiles.
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
         size: the number of entries of a vector, or of features of a hashed text.
@@ -167,7 +167,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Edges:
-    """The roles of the columns of an edge list, and the handling of its edges.
+    """The roles of the columns of an edge list, and the options for its edges.
 
     ``columns`` become node features: each node gets the mean of the column over its edges.
     """
@@ -187,7 +187,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Schema:
-    """The encoding of tables as a graph, fitted when the first tables were read.
+    """The rules that encode tables as a graph. The schema is fitted to the first tables.
 
     Args:
         id: the column of node ids.
@@ -333,7 +333,7 @@ class Schema:
         return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as plain values; fields of a column that have their default are left out."""
+        """Convert the schema to plain values; fields with their default are left out."""
         columns = [
             {f.name: value for f in fields(column) if (value := getattr(column, f.name)) != f.default}
             for column in self.columns

@@ -160,7 +160,7 @@ class _Pairs:
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
-        """The other end of every pair of the places from ``lo`` on; ``first`` are the first pairs of these places."""
+        """Draw the other end of every pair of the places from ``lo`` on; ``first`` has the first pair of each place."""
         offset, power = self.offsets, self.model.power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)

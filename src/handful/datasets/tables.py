@@ -259,7 +259,7 @@ class TableFile:
         return ids
 
     def ids_in(self, block: Any, name: str, kind: Any) -> Any:
-        """The column ``name`` of a block of edges, as ids of type ``kind``."""
+        """Convert the column ``name`` of a block of edges to ids of type ``kind``."""
         column = block.column(name)
         if column.type == kind:
             return column
@@ -315,7 +315,7 @@ class TableFile:
 
 
 def resolved(column: Any) -> Any:
-    """A column with the type of its values."""
+    """Convert a column to its value type, without dictionary encoding."""
     pa = arrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):

@@ -39,7 +39,7 @@ def put(out, values, rows, cols, n, width):
 
 @triton.jit
 def column(columns, which, cols, width):
-    """Row ``which`` of a small ``(k, width)`` matrix, as a row of a tile."""
+    """Load row ``which`` of a small ``(k, width)`` matrix, in the shape of a row of a tile."""
     return tl.load(columns + which * width + cols, mask=cols < width, other=0.0)[None, :]
 
 
@@ -257,5 +257,7 @@ def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.
 
 
 def seed_of(seed: int, like: Tensor) -> Tensor:
-    """``seed`` as a tensor: for an integer argument, Triton would compile a kernel for each class of values."""
+    """Convert ``seed`` to a tensor, since Triton compiles several kernels for different values of an integer
+    argument.
+    """
     return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

@@ -90,8 +90,8 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 def imbalance(rows: Array, columns: Array, key: int) -> int:
     """The sum of a hash over all edges minus the sum over their reverses, modulo 2⁶⁴.
 
-    The results of blocks of edges add up to the result of all edges. The result is 0 if every edge occurs as often as
-    its reverse. Otherwise the result is 0 for about one key in 2⁶⁴.
+    The sum of the results of all blocks of edges is the result of all edges. The result is 0 if every edge occurs as
+    often as its reverse. Otherwise the result is 0 for about one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
     return sum(int(one) for one in run(_imbalance, ranges, rows, columns, np.uint64(key))) % 2**64

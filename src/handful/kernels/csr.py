@@ -19,7 +19,7 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
 
 
 def starts(sizes: np.ndarray) -> np.ndarray:
-    """int64 ``(n + 1,)``: the start of each of ``n`` pieces of these sizes, and the end of the last one.
+    """int64 ``(n + 1,)``: the start of each of n pieces with these sizes, and the end of the last piece.
 
     >>> starts(np.array([2, 0, 3]))
     array([0, 2, 2, 5])

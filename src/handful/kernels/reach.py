@@ -111,7 +111,7 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
 
 
 def with_all(indptr: Tensor, reach: Reach) -> Reach:
-    """``reach`` with all other nodes added as the farthest, and with the rows of all nodes."""
+    """Add all other nodes to ``reach``, after the nodes that it has, and the rows of all nodes."""
     missing = torch.ones(len(indptr) - 1, dtype=torch.bool, device=indptr.device)
     missing[reach.order] = False
     order = torch.cat([reach.order, missing.nonzero().squeeze(1)])

@@ -186,7 +186,8 @@ def _ones(word: Any) -> Any:
 
 @kernel
 def _bitmap(nodes: Any, n: int) -> Any:
-    """A set of nodes with a fast rank of its members, in a fifth of a byte for each of ``n`` nodes.
+    """Make a bitmap of a set of nodes that gives the rank of a member quickly, in a fifth of a byte per node of the
+    graph.
 
     The set has two numbers for every 64 nodes: a word with a bit per node, and the number of members in earlier words.
     """

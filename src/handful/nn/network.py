@@ -104,8 +104,8 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """The number of first layers that need all nodes of a batch, for the statistics of BatchNorm in training mode.
-        If it is 0, nodes more than ``depth`` hops from all targets have no effect.
+        """The number of layers, from the first, that need all nodes of a batch for the statistics of BatchNorm in
+        training mode. If it is 0, nodes more than ``depth`` hops from all targets have no effect.
         """
 
     def too_small(self, batch: Batch) -> bool:
@@ -209,7 +209,7 @@ class Chunks:
         yield from torch.split(x, self.rows) if len(x) > self.rows else (x,)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
-        """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
+        """Call ``make(lo, hi)`` for every chunk, and join the rows to one tensor.
 
         Only the next call may use the result: after a resume, a subclass with files does not have the results of
         earlier calls.

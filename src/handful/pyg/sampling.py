@@ -18,7 +18,7 @@ from handful.random import derive_seed, generator
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
-    """The edges of one type as a CSR, and the options of their sampling."""
+    """The CSR of the edges of one type, and the options for sampling these edges."""
 
     rows: str
     """The type of the row nodes."""
@@ -30,7 +30,7 @@ class Relation:
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; ascending in each row."""
+    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; times ascend in each row."""
     of_nodes: bool = False
     seed_time: np.ndarray | None = None
     """The times of all seeds, in order. A tree has only edges up to the time of its seed."""

@@ -260,7 +260,7 @@ def _shown(value: Any, log: bool) -> bool:
 
 
 def _axis(view: View, which: str, width: int) -> dict[str, Any]:
-    """The position channel: its scale with a domain, and its axis with ticks and their labels."""
+    """The position channel of an axis: the scale with its domain, and the axis with ticks and labels."""
     axis: Axis = getattr(view, which)
     log = axis.log and not (which == "x" and axis.ticks)
     title = wrap(f"{axis.label} (log)".strip() if log else axis.label, max(28, int(width / 7)))

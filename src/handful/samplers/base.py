@@ -128,7 +128,7 @@ class Sampler(ABC):
         return self.name
 
     def options(self) -> dict[str, Any]:
-        """The options as plain values, for records."""
+        """Convert the options to plain values, for records."""
         return asdict(self)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The full graph as a sampler: one batch with all nodes and all edges."""
+"""The sampler of full-graph training: one batch with all nodes and all edges."""
 
 from __future__ import annotations
 

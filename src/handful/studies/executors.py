@@ -144,7 +144,7 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
 
 
 class RayJob:
-    """A task of Ray as a ``Job``."""
+    """A ``Job`` that is a task of Ray."""
 
     def __init__(self, reference: Any, errors: Path) -> None:
         self._reference, self._errors = reference, errors

@@ -72,7 +72,7 @@ class Outcome:
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
-        """The outcome as plain values, for the record of a study."""
+        """Convert the outcome to plain values, for the record of a study."""
         if self.summary is None:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")

@@ -50,7 +50,7 @@ DEGREES = {
     "tail": ("tail of a part over the graph's", "{:.3g}"),
     "tail_law": ("m^(1−α)", "{:.3g}"),
 }
-"""The columns of the table of degrees: their heads and their formats."""
+"""The heads and the formats of the columns in the table of degrees."""
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
@@ -65,7 +65,7 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """The order of the distance between an epoch and the flow of the modified loss, as the step size shrinks.
+    """The order in the step size of the distance between an epoch of training and the flow of the modified loss.
 
     The study ignores ``graph`` and uses a small random graph, since integration in float64 needs a small model. The
     optimiser is SGD, heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.

@@ -1,4 +1,4 @@
-"""The choice of m, the number of parts, by the advice of the paper: raise m as long as the validation metric improves.
+"""Choose m, the number of parts, as the paper recommends: increase m as long as the validation metric improves.
 
 ``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if the gain of the validation
 metric is more than noise: the lower end of the one-sided 95% interval of the mean gain, mean − t_{0.95, n−1}·s/√n, is

@@ -93,7 +93,7 @@ LOOKS = {
     "epochs": ("epoch", Axis("epoch", whole=True), "val"),
     "loss": ("epoch", Axis("epoch", whole=True), "loss"),
 }
-"""The views of a curve: the field and the axis of x, and the field of y."""
+"""The views of a training curve: the field for x, the x axis, and the field for y."""
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:

@@ -122,7 +122,7 @@ def tune_samplers(
         final: whether to train the best experiment of each sampler with all seeds.
         report, progress: ``report`` is called during the search, ``progress`` is called during the final runs.
         executor: the executor of trials and final runs; it also limits the number of parallel jobs.
-        parts: values of m for RNS, as a dimension of one search.
+        parts: the values of m for RNS; m is then a dimension of one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
     metric = METRICS[graph.metric]
@@ -267,7 +267,7 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
     created.
 
     Raises:
-        RunError: the study in ``storage`` is of another experiment, of other data or of another space.
+        RunError: the study in ``storage`` has another experiment, other data or another search space.
     """
     optuna = _optuna()
     sampler, space = str(experiment.sampler), presets.training_space()

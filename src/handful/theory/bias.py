@@ -1,4 +1,5 @@
-"""The bias of a sampled loss (paper, "Bias of RNS"): its bound by edge-removal sensitivity, and its two terms.
+"""The bias of a sampled loss (paper, "Bias of RNS"): the bound by edge-removal sensitivity, and the two terms of the
+bias.
 
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
@@ -30,7 +31,7 @@ from handful.training.module import logits_of
 
 
 def lipschitz_constant(outputs: int) -> float:
-    """C_ℓ: the Lipschitz constant of the loss of a node as a function of its logits, in the Euclidean norm.
+    """C_ℓ, the Lipschitz constant of a node's loss, which is a function of the node's logits, in the Euclidean norm.
 
     For cross-entropy with C ≥ 2 logits, ∇ℓ = p − e_y, where p is the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y}
     p_c² ≤ 2·(1 − p_y)² ≤ 2. The norm approaches √2 as the probability of one wrong class approaches 1. So C_ℓ = √2 for

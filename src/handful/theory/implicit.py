@@ -133,7 +133,8 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` does not change.
+    """Compute ∇L as one vector; it is zero for weights that the loss does not depend on. ``parameter.grad`` does not
+    change.
 
     >>> model = nn.Linear(2, 1)
     >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)

@@ -114,7 +114,7 @@ def part_structure(
     sources: int = 16,
     sweeps: int = 4,
 ) -> PartStructure:
-    """Measure one graph, given as the CSR of both directions of its edges.
+    """Measure one graph; the CSR has both directions of every edge.
 
     Breadth-first searches measure the distances. Some searches start at random nodes; a node of a component C is drawn
     with probability ∝ |C| − 1. Then the mean over sources of the mean distance to the other nodes of C is an unbiased

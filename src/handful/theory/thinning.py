@@ -32,8 +32,7 @@ def edge_survival(nodes: int, parts: int) -> float:
 
 
 def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
-    """H_{N,d}(k) for k = 0…d: the distribution of the degree, within its block of ``block`` nodes, of a node of degree
-    d.
+    """H_{N,d}(k) for k = 0…d: the probability that a node of degree d has k neighbours in its block of ``block`` nodes.
 
     C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the n other nodes of the block are drawn without
     replacement from N−1 nodes, and d of these are neighbours. The node has ``degree`` distinct neighbours, not counting

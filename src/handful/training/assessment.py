@@ -169,7 +169,7 @@ class Assessment:
     ranking: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Convert all fields to plain values."""
         return asdict(self)
 
 

@@ -1,4 +1,4 @@
-"""The batches of one step, on all ranks: the mean of their gradients, and the running statistics of BatchNorm.
+"""Combine the batches of one step on all ranks: the mean of the gradients, and the running statistics of BatchNorm.
 
 BatchNorm normalises every batch by the statistics s of the batch. Its *running* statistics r are updated in the order
 of the batches, r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that

@@ -95,8 +95,8 @@ class OfLinks(InMemory):
 
 
 def with_pairs(batch: Batch, *keys: int) -> Batch:
-    """The batch of a part with pairs of nodes as targets: the first node of every pair, then the second node of every
-    pair. The targets of ``batch`` must be all nodes of the part.
+    """Set the targets of a part's batch to pairs of nodes: the first nodes of all pairs, then the second nodes of all
+    pairs. The targets of ``batch`` must be all nodes of the part.
 
     Labels are 1 for the edges of the part, and 0 for the same number of random pairs. Random pairs that are edges, or
     that have the same node twice, are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and

@@ -310,8 +310,9 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric of a record: one of ``METRICS``, or a metric of the user, which can compare values but not compute
-    them."""
+    """The metric of a record: one of ``METRICS``, or a metric of the user, which can then compare values, but not
+    compute values.
+    """
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
         raise HandfulError(f"metric '{name}' is not one of handful's: give fit the function again")
