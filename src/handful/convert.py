@@ -38,7 +38,7 @@ KEYS = ("edge_index", "adj_t", *ARRAYS, "num_nodes", "num_classes", "class_names
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
-    """The split in ``source`` as fields of ``Graph``.
+    """Convert the split in ``source`` to fields of ``Graph``.
 
     Args:
         source: boolean masks ``(N,)`` or node ids, under the names in ``SPLIT_KEYS``; or masks ``(N, folds)`` with one

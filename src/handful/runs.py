@@ -190,7 +190,7 @@ class OpenedRun:
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
-        """``graph``, if it has the features of the training.
+        """Return ``graph`` if it has the features of the training.
 
         Raises:
             RunError: the features differ; the message names the columns.
@@ -211,7 +211,7 @@ class OpenedRun:
         scratch: Path | None = None,
         progress: Progress | None = None,
     ) -> Prediction:
-        """Predict ``nodes``: the mean over the seeds, and the spread of the seeds.
+        """Predict ``nodes``: the mean of the seeds' predictions, and their spread.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.

@@ -30,7 +30,7 @@ GraphOn = Literal["auto", "device", "host"]
 
 @dataclass(frozen=True)
 class Range:
-    """The range of an option: from ``low`` to ``high``, including both ends unless they are ``open``."""
+    """The range of an option, from ``low`` to ``high``. An end belongs to the range unless it is ``open``."""
 
     low: float
     high: float = math.inf

@@ -179,7 +179,7 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 
 
 def _of_setting(name: str, hint: Any) -> Option:
-    """The option of a setting; help shows the most frequent options."""
+    """Make the option of a setting; help shows only the most frequent options."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
     panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)

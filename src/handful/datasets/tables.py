@@ -31,7 +31,7 @@ NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
 """A column of distinct values is tested as an identifier only if it has at least this many rows."""
 UNNAMED = "unnamed "
-"""The prefix of the name of a column without a name in the header; the column's number follows."""
+"""A column without a name in the header is named by this prefix and the column's number."""
 Source = Any
 """A path; or a table in memory: of pandas, polars, pyarrow or anything else that exports Arrow, or a dictionary."""
 

@@ -11,8 +11,9 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""With at most this many parts, a part stores the indices of its edges. With more parts, it stores the ends of its
-edges, which take twice the memory."""
+"""With at most this many parts, a part stores the indices of its edges. With more parts, a part stores the two ends of
+its edges, which take twice the memory.
+"""
 
 
 class Inside(NamedTuple):

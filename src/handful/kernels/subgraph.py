@@ -1,4 +1,4 @@
-"""Induced subgraphs of one node set, or of all parts of a partition in one pass over the edges.
+"""Induced subgraphs of one node set; or of all parts of a partition, in one pass over the edges.
 
 The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
 The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor. About one edge in m

@@ -215,7 +215,7 @@ def _seeds_of(kinds: Sequence[str], relations: Mapping[str, Relation], seeds: Te
 def _seed_times(
     seeds: Mapping[str, np.ndarray], seed_time_dict: Tensors | None, node_time_dict: Tensors | None
 ) -> np.ndarray | None:
-    """The times of all seeds in order: the given times, or the times of the nodes."""
+    """The times of all seeds, in order: the given times, or else the times of the seed nodes."""
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
         return None

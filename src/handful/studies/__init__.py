@@ -1,4 +1,4 @@
-"""Experiments by name, for ``handful study NAME``.
+"""The studies by name, for ``handful study NAME``.
 
 A study is a function that takes a ``Request`` and returns a ``Finding``. The first line of its docstring is its
 description.

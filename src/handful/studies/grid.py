@@ -29,7 +29,7 @@ class Entry:
         x: the x value of the job in a chart, if the x axis has numbers.
         label: the name of the job in text; by default from row and column.
         paper: the paper's numbers for the job, by measure.
-        facts: further fields of the job's record.
+        facts: more fields for the job's record.
     """
 
     experiment: Experiment

@@ -236,7 +236,7 @@ def assess_average(
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
-    """The 95% bootstrap interval of the metric of the averaged models, from ``DRAWS`` draws of test nodes and models.
+    """The 95% bootstrap interval of a metric of the averaged models, from ``DRAWS`` draws of nodes and models.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
