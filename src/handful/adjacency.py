@@ -1,7 +1,7 @@
 """``Adjacency``: a rectangular CSR from source nodes to target nodes, and its products, with gradients.
 
-The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows cut
-out for exact inference starts at ``offset`` instead: its target ``v`` is source ``offset + v``.
+The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows for
+exact inference has an ``offset``: target ``v`` of the chunk is source ``offset + v``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
 
 Hop = Literal["mean", "mean_with_loops", "gcn"]
-"""The aggregations that are linear in the features, named by their methods."""
+"""The aggregations that are linear in the features; each is the name of a method of ``Adjacency``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +32,11 @@ class Adjacency:
         indices: int32 or int64 ``(edges,)``, the source of each edge.
         num_sources: the number of sources; at least the number of targets.
         weight: float ``(edges,)`` or ``None``.
-        symmetric: whether the matrix equals its transpose: it is square, and every edge has its reverse with the same
-            weight.
+        symmetric: whether the matrix equals its transpose, so that every edge has its reverse with the same weight.
         has_loops: whether an edge may lead from a node to itself.
-        source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if it
-            has no self-loop there. ``gcn_scale`` needs it for sources without a row in this rectangle. ``None`` for a
-            square, whose rows give the degrees.
+        source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if the
+            source has no self-loop there. ``gcn_scale`` needs this degree for sources without a row in this rectangle.
+            ``None`` for a square matrix, whose rows give the degrees.
         normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
             GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
         offset: the source number of the first target.
@@ -89,7 +88,7 @@ class Adjacency:
 
     @cached_property
     def edge_index(self) -> Tensor:
-        """int64 ``(2, edges)``, sources and targets, as PyG has them.
+        """int64 ``(2, edges)``, sources and targets, in PyG's format.
 
         >>> Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3).edge_index
         tensor([[1, 2, 0],
@@ -134,7 +133,7 @@ class Adjacency:
         return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
-        """The targets' rows of ``x`` ``(sources, …)``; 0 for a target that is not a source.
+        """The row of each target in ``x`` ``(sources, …)``; 0 for a target that is not a source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
@@ -171,7 +170,7 @@ class Adjacency:
         )
 
     def square(self) -> Adjacency:
-        """The same edges with every source as a target; the added targets have no edges.
+        """The same edges as a square matrix: every source is also a target, and the added targets have no edges.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).square().indptr
         tensor([0, 1, 1])
@@ -191,7 +190,7 @@ class Adjacency:
         return self.row_weight if hop == "mean" else self.own_degree_with_loops
 
     def operator(self, hop: Hop) -> tuple[Adjacency, Tensor]:
-        """The aggregation ``hop`` as a plain weighted sum, with its self-loops as edges; and ``mass``.
+        """An adjacency whose plain weighted sum is the aggregation ``hop``, with self-loops as edges; and ``mass``.
 
         >>> adj = Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2)
         >>> mean, mass = adj.operator("mean")
@@ -212,7 +211,7 @@ class Adjacency:
         return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
 
     def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
-        """This adjacency with one more edge at the end of the row of each of ``targets``, which are distinct.
+        """Add one edge at the end of the row of each of ``targets``, which are distinct.
 
         >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
         >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight
@@ -241,10 +240,10 @@ class Adjacency:
             x: ``(sources, F)``.
             left: ``(targets,)``, or ``None`` for ones.
             right: ``(sources,)``, or ``None`` for ones.
-            base: ``(targets, F)`` in the type of ``x``, added to the product.
+            base: ``(targets, F)``, with the dtype of ``x``, added to the product.
 
         Returns:
-            ``(targets, F)`` in the type of ``x``.
+            ``(targets, F)``, with the dtype of ``x``.
 
         >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0]), 3)
         >>> adj.matmul(torch.tensor([[1.0], [10.0], [100.0]]))
@@ -260,8 +259,8 @@ class Adjacency:
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
-        """float32 ``(targets,)``, the inverse of the sum of a target's weights, or of its degree if there are no
-        weights; 0 if the sum is 0; ``None`` if ``normalized``.
+        """float32 ``(targets,)``, 1 / the sum of a target's weights, or 1 / its degree if there are no weights; 0 if
+        the sum is 0; ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
@@ -289,7 +288,7 @@ class Adjacency:
 
         Args:
             x: ``(sources, F)``.
-            base: ``(targets, F)`` in the type of ``x``, added to the mean.
+            base: ``(targets, F)``, with the dtype of ``x``, added to the mean.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],
@@ -300,7 +299,7 @@ class Adjacency:
     def mean_with_loops(self, x: Tensor) -> Tensor:
         """``mean`` with a self-loop of weight 1 for every target without one; the weighted sum if normalised.
 
-        Without loops in the graph it is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
+        If the graph has no self-loops, the result is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
         >>> Adjacency(torch.tensor([0, 1, 1]), torch.tensor([1]), 2).mean_with_loops(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],
@@ -312,12 +311,12 @@ class Adjacency:
 
     @cached_property
     def mean_scale_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the inverse of the degree with loops; 0 if the degree is 0."""
+        """float32 ``(targets,)``, 1 / the degree with self-loops; 0 if the degree is 0."""
         return inverse(self.own_degree_with_loops)
 
     @cached_property
     def loop(self) -> Tensor:
-        """float32 ``(targets,)``, 1 for a target without a self-loop, to which GCN and GAT add one; else 0.
+        """float32 ``(targets,)``, 1 for a target without a self-loop (GCN and GAT add the self-loop), else 0.
 
         >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).loop
         tensor([0., 1.])
@@ -345,13 +344,12 @@ class Adjacency:
 
     @property
     def own_degree_with_loops(self) -> Tensor:
-        """float32 ``(targets,)``, the weighted in-degree of only the targets; a missing self-loop counts with weight
-        1."""
+        """float32 ``(targets,)``, ``degree_with_loops`` of the targets only."""
         return self.row_weight + self.loop
 
     @cached_property
     def gcn_scale(self) -> Tensor:
-        """float32 ``(sources,)``, d^(-1/2) with d the degree with loops; 0 where d is not positive.
+        """float32 ``(sources,)``, d^(-1/2), where d is ``degree_with_loops``; 0 if d is not positive.
 
         >>> Adjacency(torch.tensor([0, 1, 5]), torch.tensor([0, 0, 0, 0, 1]), 2).gcn_scale
         tensor([1.0000, 0.5000])
@@ -359,7 +357,8 @@ class Adjacency:
         return inverse_root(self.degree_with_loops)
 
     def attend(self, x: Tensor, a_source: Tensor, a_target: Tensor) -> Tensor:
-        """The attention-weighted sum over the sources of each target and itself; see ``handful.kernels.attention``.
+        """The attention-weighted sum over each target's sources and the target itself; see
+        ``handful.kernels.attention``.
 
         Args:
             x: ``(sources, heads, channels)``.
@@ -374,7 +373,7 @@ class Adjacency:
         return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, where I adds the self-loops that are missing; the weighted sum if normalised.
+        """D^(-1/2) (A + I) D^(-1/2) x, where I has the missing self-loops; the weighted sum if ``normalized``.
 
         Args:
             x: ``(sources, F)``.
@@ -389,7 +388,7 @@ class Adjacency:
         return self._add_loops(x, self.own(self.gcn_scale), self.gcn_scale)
 
     def _add_loops(self, x: Tensor, left: Tensor, right: Tensor | None) -> Tensor:
-        """``diag(left) · (A + I) · diag(right) · x``, where I has the self-loops that are missing."""
+        """``diag(left) · (A + I) · diag(right) · x``, where I has the missing self-loops."""
         out = self.matmul(x, left, right)
         scale = self.loop * left * (1.0 if right is None else self.own(right))
         return out + scale.to(out.dtype)[:, None] * self.own(x)
@@ -410,12 +409,12 @@ class KnownHop(Adjacency):
 
     @classmethod
     def of(cls, rows: Tensor, dtype: torch.dtype) -> KnownHop:
-        """The layer for ``rows``; it converts them to ``dtype``, the type of the parameters."""
+        """The layer for ``rows``, which it converts to ``dtype``, the dtype of the parameters."""
         none = torch.zeros(1, dtype=torch.int64, device=rows.device)
         return cls(none.expand(len(rows) + 1), none[:0], len(rows), normalized=True, dtype=dtype)
 
     def typed(self, x: Tensor) -> Tensor:
-        """``x`` in the type of the parameters."""
+        """``x`` in the dtype of the parameters."""
         return x.to(self.dtype)
 
     def own(self, x: Tensor) -> Tensor:
@@ -446,12 +445,13 @@ def inverse_root(degree: Tensor) -> Tensor:
 
 
 Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
-"""The edges, and the scales of the rows of their targets and of their sources."""
+"""The edges; the scale of each target's row; the scale of each source's row."""
 
 
 class _Product(torch.autograd.Function):
-    """diag(left) A diag(right) x; the product with the transpose if ``turned``. The two products are the backward
-    passes of each other, so gradients can be differentiated again (R(w) as a penalty)."""
+    """diag(left) A diag(right) x; if ``turned``, the product with the transpose. Each product is the backward pass of
+    the other, so gradients can be differentiated again (R(w) as a penalty).
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, base: Tensor | None, matrix: Matrix, turned: bool) -> Tensor:

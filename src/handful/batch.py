@@ -23,13 +23,13 @@ class Sample:
     Args:
         nodes: int64 ``(n,)``, the graph's ids of the input nodes.
         layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the sources of the next layer. The targets are also the first sources of the layer,
-            except for LADIES (``Adjacency.own_rows``).
-        targets: int64 ``(t,)``, the rows of the output in the loss; empty if there is no training node.
-        target_weight: float ``(t,)``, the weights of the targets in the loss, a weighted sum; ``None`` for a plain
-            mean.
-        hops: the number of nodes within 0, 1, … hops of the targets, if the nodes of a square are numbered by this
-            distance. Trimming is then slicing.
+            targets of a layer are the sources of the next layer. The first sources of a layer are its targets, except
+            for LADIES (``Adjacency.own_rows``).
+        targets: int64 ``(t,)``, the rows of the output that the loss uses; empty if there is no training node.
+        target_weight: float ``(t,)``, the weight of each target in the loss, which is then a weighted sum; ``None`` for
+            a mean.
+        hops: the number of nodes within 0, 1, … hops of the targets. Set only if the nodes of a square are sorted by
+            this distance; trimming then only slices.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -80,8 +80,7 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """This sample or batch on another device. Layers that share one CSR are sent once, and also share it on the
-        device."""
+        """This sample or batch on another device. A CSR that several layers share is sent once, and stays shared."""
         if self.nodes.device == torch.device(device):
             return self
         return self.map(sender(torch.device(device)))
@@ -126,8 +125,8 @@ def training_sample(
 ) -> Sample:
     """A sample whose targets are the training nodes among ``nodes``.
 
-    ``loss_weight`` has one value for every node. ``count`` is the number of targets, if known: then the host need not
-    wait for the device.
+    ``loss_weight`` has one value for every node. If ``count``, the number of targets, is given, the host does not wait
+    for the device.
     """
     graph.require_training()
     assert graph.train_mask is not None
@@ -156,10 +155,11 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
 def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
     """The features of the edges of the first layer; an edge is looked up by its ends.
 
-    The k-th copy of a repeated edge in a batch is the k-th copy in the graph: both keep the order of the graph.
+    The k-th copy of a repeated edge in a batch is the k-th copy in the graph, since a batch keeps the order of the
+    graph.
 
     Raises:
-        SamplerError: a batch has only some copies of a repeated edge, so their features are unknown.
+        SamplerError: a batch has only some copies of a repeated edge, so the features of these copies are unknown.
     """
     assert graph.edge_attr is not None
     edges = sample.layers[0]
@@ -180,7 +180,7 @@ def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
 
 
 def batch_checksum(batch: Batch) -> str:
-    """A fingerprint of a batch: nodes, edges, targets, features and labels.
+    """A fingerprint of the nodes, edges, targets, features and labels of a batch.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

@@ -1,7 +1,7 @@
 """Memory budgets: sizes with units, and the memory that a budget leaves to a process.
 
 A budget limits anonymous memory (RssAnon): all memory of the process without a file behind it. Pages of memory-mapped
-files and the system's file cache do not count, since the system takes them back when it needs them.
+files and the system's file cache do not count, since the system frees them when it needs memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STATUS, _SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
 
 
 def as_bytes(size: int | str) -> int:
-    """A size in bytes, from a number of bytes or a text with a unit.
+    """Convert a size, a number of bytes or a text with a unit, to bytes.
 
     >>> as_bytes("8GiB"), as_bytes("1.5 MB"), as_bytes(4096)
     (8589934592, 1500000, 4096)
@@ -53,7 +53,7 @@ def anonymous() -> int:
 
 
 def free_memory() -> int | None:
-    """The bytes that this process may still allocate; ``None`` if the system does not report them."""
+    """The bytes that this process may still allocate; ``None`` if the system does not report free memory."""
     held, result = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
@@ -66,7 +66,7 @@ def free_memory() -> int | None:
 
 
 def read_sizes(path: Path = _STATUS) -> dict[str, int]:
-    """The values of the lines ``Name: 123 kB`` in a file of the kernel, in bytes; empty if there is no such file."""
+    """Read the lines ``Name: 123 kB`` of a file such as ``/proc/meminfo``, in bytes; empty if there is no such file."""
     text = path.read_text() if path.exists() else ""
     return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}
 
@@ -75,8 +75,8 @@ def room(memory: int | str, least: int, what: str) -> int:
     """The bytes of the budget ``memory`` that the process does not use yet.
 
     Raises:
-        HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message has a sufficient
-            budget.
+        HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message names a
+            sufficient budget.
 
     >>> room("1PB", 0, "nothing")
     Traceback (most recent call last):

@@ -38,11 +38,11 @@ KEYS = ("edge_index", "adj_t", *ARRAYS, "num_nodes", "num_classes", "class_names
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
-    """The split in ``source`` as fields of ``Graph``.
+    """Convert the split in ``source`` to fields of ``Graph``.
 
     Args:
-        source: boolean masks ``(N,)`` or node ids, under any of their usual names (``SPLIT_KEYS``); or masks
-            ``(N, folds)`` with one column per split. A mask ``(N,)`` beside such matrices belongs to every fold.
+        source: boolean masks ``(N,)`` or node ids, under the names in ``SPLIT_KEYS``; or masks ``(N, folds)`` with one
+            column per fold. If some masks are ``(N, folds)``, a mask ``(N,)`` belongs to every fold.
         fold: the column to use.
 
     >>> split_fields({"train_idx": [0, 1], "valid_idx": [2], "x": None})
@@ -101,7 +101,7 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
 
 
 def _plain(value: Any, name: str) -> Any:
-    """A number that may be in an array, as a plain number."""
+    """Convert a number, which may be an array with one element, to a plain number."""
     if math.prod(getattr(value, "shape", ())) != 1:
         raise GraphError(f"{name} must be one whole number, got {_short(value)}")
     return value.item() if hasattr(value, "item") else value
@@ -115,7 +115,7 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def _ids(value: Any, name: str) -> np.ndarray:
-    """The user's own names of the nodes, which must be distinct."""
+    """The user's own ids of the nodes; an error if two ids are equal."""
     try:
         ids: np.ndarray = np.asarray(value)
         once = len(np.unique(ids)) == ids.size
@@ -127,7 +127,7 @@ def _ids(value: Any, name: str) -> np.ndarray:
 
 
 def _short(value: Any) -> str:
-    """A value for a message."""
+    """A short text of ``value`` for a message."""
     shape = getattr(value, "shape", None)
     return f"shape {tuple(shape)}" if shape else repr(value)[:60]
 
@@ -145,12 +145,13 @@ def from_pyg(
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
     split. If there is no ``edge_attr``, ``edge_type`` becomes an ``edge_attr`` of width 1.
 
-    A ``Graph`` holds nothing else: any other attribute must be named in ``drop``. Lost: the order of the edges.
+    A ``Graph`` holds no other attributes: ``drop`` must name them. Lost: the order of the edges.
 
     Args:
-        data: its split is in boolean masks or in index tensors (``train_idx`` …).
+        data: a PyG ``Data``, with the split in boolean masks or in index tensors (``train_idx`` …).
         fold: the column to use, if masks are matrices.
-        split_idx: node ids by ``train``, ``valid`` and ``test``, as OGB gives them, in place of the split of ``data``.
+        split_idx: a dictionary of node ids with the keys ``train``, ``valid`` and ``test``, as in OGB; it replaces the
+            split of ``data``.
         drop: attributes of ``data`` to leave out.
         fields: as for ``Graph``; they replace the fields of ``data``.
 
@@ -211,8 +212,8 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class. ``ids`` that are texts are also lost, with a warning, since
-    PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the texts.
+    Lost: name, class names, metric and positive class. Text ``ids`` are also lost, with a warning, since PyG's loaders
+    select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -277,10 +278,11 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
 
 
 def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str = "weight", **fields: Any) -> Graph:
-    """A graph from networkx, its nodes numbered in the order of ``graph.nodes``.
+    """A graph from networkx; nodes are numbered in the order of ``graph.nodes``.
 
-    An undirected networkx graph gives both directions of each edge; parallel edges of a multigraph stay. The node
-    attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Lost: node names and every other attribute.
+    An undirected networkx graph gives both directions of each edge; the parallel edges of a multigraph are kept. The
+    node attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Lost: node names and every other
+    attribute.
 
     Args:
         graph: any graph of networkx.
@@ -315,7 +317,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y``; and ``class_names`` in sorted order, if labels are not numbers.
+    """``y``; and, if labels are not numbers, ``class_names`` in sorted order.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
@@ -337,9 +339,9 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
 
 
 def to_networkx(graph: Graph) -> networkx.Graph:
-    """A networkx graph: undirected if this one is, a multigraph if it has repeated edges.
+    """A networkx graph: undirected if ``graph`` is undirected, and a multigraph if ``graph`` has repeated edges.
 
-    Nodes are numbered and have the attributes ``x`` (a list), ``y`` and the masks if the graph has them; edges have
+    Nodes are numbers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
     ``weight``. Lost: class names and metric.
 
     >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))

@@ -1,4 +1,4 @@
-"""Mistakes that a user can correct, as errors that say what is wrong, where, and what to do next."""
+"""Errors that a user can correct. The message has what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DivergedError(HandfulError):
 
 
 class RankError(HandfulError):
-    """One of several training processes did not start, has ended, or has other data."""
+    """One of several training processes did not start, has ended, or has different data."""
 
 
 class ToldElsewhere(RankError):
@@ -58,7 +58,7 @@ def first_line(error: BaseException) -> str:
 
 
 def require_kind(name: str, value: object, kind: Any, words: str) -> None:
-    """Raise an error if ``value`` is not of the type ``kind`` of the option ``name``; ``words`` describe the type.
+    """Raise an error if ``value``, given for the option ``name``, is not a ``kind``; ``words`` describes this type.
 
     >>> require_kind("model", "sage", int, "a number")
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def blaming(where: object) -> Iterator[None]:
-    """In this context, an error about a graph names the file or folder of the graph.
+    """In this context, the message of an error about a graph has the file or folder of the graph.
 
     >>> with blaming("edges.csv"):
     ...     raise GraphError("there is no node 7")
@@ -115,7 +115,7 @@ def blaming(where: object) -> Iterator[None]:
 
 @contextmanager
 def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
-    """In this context, any exception of a library about a broken file becomes one line with ``advice``.
+    """In this context, any exception of a library about a broken file becomes an error of one line with ``advice``.
 
     >>> with readable("a.zip", "fetch it again"):
     ...     raise ValueError("bad magic")

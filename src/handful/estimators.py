@@ -82,7 +82,9 @@ class _NodeEstimator:
         return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)})  # a graph is never copied
 
     def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, np.ndarray, Any]:
-        """The graph of ``X``, the nodes with the labels ``y``, and ``y``; rows of an array are nodes without edges."""
+        """The graph of ``X``, the nodes with the labels ``y``, and ``y``; each row of an array is a node without
+        edges.
+        """
         self._identity: Any = None
         if self.graph is None and (graph := as_graph(X)) is not None:
             self._identity = identity(graph)
@@ -116,7 +118,7 @@ class _NodeEstimator:
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
-        """The mean over the seeds: of predicted numbers, or of probabilities without the class weights of the loss."""
+        """Average over the seeds: predicted regression targets, or probabilities without the loss's class weights."""
         names = getattr(self, "classes_", None)
         return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.sampler_)
 
@@ -125,18 +127,17 @@ class _NodeEstimator:
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
-        """``(N,)``: the most probable class of every node, with the class weights of the loss, if any.
-
-        For a regression, float32: the mean over the seeds of the number of every node; ``(N, numbers)`` for several.
+        """``(N,)``: the predicted class of every node: the largest probability, times the loss's class weights, if any.
+        For a regression, float32: the mean prediction over the seeds; ``(N, targets)`` for several regression targets.
         """
         return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy of a classifier, or R² of a regressor, against ``y``; without ``y``, against the labels of the
-        test nodes of ``X``, or of all its nodes if there are no test nodes.
+        """The accuracy of a classifier, or R² of a regressor, against ``y``. If ``y`` is ``None``, the labels of the
+        test nodes of ``X`` are used; if there are no test nodes, the labels of all nodes.
 
-        Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count
-        either. Rows of an array and nodes of the parameter ``graph`` always count.
+        Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count.
+        All rows of an array and all nodes of the parameter ``graph`` count.
         """
         graph, nodes = self._to_predict(X)
         labels = self._labels(graph)[nodes] if y is None else _one_each(y, len(nodes), (1, 2))
@@ -160,7 +161,7 @@ class _NodeEstimator:
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
-    """``X`` as a graph; ``None`` if it is a plain array.
+    """Convert ``X`` to a graph; ``None`` for a plain array.
 
     Args:
         X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables, edges and
@@ -179,7 +180,7 @@ def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
 
 
 def identity(graph: Graph) -> tuple[str, str]:
-    """Fingerprints of the edges and the features."""
+    """The fingerprints of the edges and of the features of ``graph``."""
     return graph.checksum, fingerprint(graph.x)  # type: ignore[arg-type]
 
 
@@ -193,7 +194,7 @@ def without_edges(x: np.ndarray, **fields: Any) -> Graph:
 
 
 def relabel(graph: Graph, **labels: Any) -> Graph:
-    """``graph`` with other labels; nodes without a label are in no mask."""
+    """Replace the labels of ``graph``; nodes without a label are in no mask."""
     fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
     if graph.train_mask is None:
         return fresh
@@ -204,11 +205,11 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     """A node classifier with the interface of scikit-learn.
 
     ``X`` is a ``Graph``, a PyG ``Data``, the path of a graph or of a folder of tables, a pair of tables (edges, nodes),
-    or an array ``(N, features)``, whose rows are then nodes without edges. The schema of the first graph also encodes
-    the tables of later graphs.
+    or an array ``(N, features)``, each row of which is a node without edges. The schema of the graph in ``fit`` also
+    encodes the tables of later graphs.
 
     With the parameter ``graph``, ``X`` has ids of nodes of this graph (node numbers, if the graph has no ids), and
-    ``y`` has the labels of these nodes. So scikit-learn can split the nodes, as in ``GridSearchCV`` or
+    ``y`` has the labels of these nodes. Then scikit-learn can split the nodes, as in ``GridSearchCV`` or
     ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes have no labels, and the graph keeps all
     edges.
 
@@ -216,8 +217,8 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         graph: the graph of the nodes, as ``X`` above.
         model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for its own defaults.
         sampler: the source of batches.
-        epochs, lr, weight_decay, settings: how to train; ``settings`` are fields of ``handful.Settings`` by name.
-        validation: the share of the labelled nodes for validation, if ``X`` has no split.
+        epochs, lr, weight_decay, settings: the training; ``settings`` are fields of ``handful.Settings`` by name.
+        validation: the fraction of the labelled nodes for validation, if ``X`` has no split.
         seeds: the seeds; each seed trains one model, and the probabilities of the models are averaged.
         device: the device for training.
 
@@ -247,7 +248,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         return self._train(graph)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        """float32 ``(N, classes)``: the probability of every class, averaged over the seeds."""
         return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
 
     def _labels(self, graph: Graph) -> np.ndarray:
@@ -267,9 +268,9 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; the numbers ``y`` ``(N,)``, if given, replace the labels of ``X``.
+        """Train on the labelled nodes of ``X``; the values ``y`` ``(N,)``, if given, replace the labels of ``X``.
 
-        With a graph, ``y`` may have the shape ``(N, numbers)``. NaN is an unknown number.
+        With a graph, ``y`` may have the shape ``(N, targets)``. NaN is an unknown value.
         """
         graph, nodes, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
@@ -287,12 +288,13 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
 
 
 def class_names(graph: Graph) -> np.ndarray:
-    """The names of the classes; their numbers, if they have no names."""
+    """The names of the classes; the class indices, if classes have no names."""
     return np.array(graph.class_names or range(graph.num_classes or 0))
 
 
 def is_known(y: Any) -> np.ndarray:
-    """bool ``(n,)``: whether a label is neither ``None`` nor NaN; for several numbers, whether all are known.
+    """bool ``(n,)``: whether a label is neither ``None`` nor NaN; for several regression targets, whether all are
+    known.
 
     >>> is_known(["a", None, float("nan")])
     array([ True, False, False])
@@ -310,7 +312,7 @@ def _one_each(y: Any, count: int, dimensions: tuple[int, ...] = (1,)) -> np.ndar
 
 
 def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in order, and the index of each label among them; -1 for an unknown label."""
+    """The distinct labels in sorted order, and the index of each label in this order; -1 for an unknown label."""
     labels = _one_each(y, count)
     known = is_known(labels)
     classes, places = np.unique(labels[known], return_inverse=True)

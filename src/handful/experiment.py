@@ -49,7 +49,7 @@ class Experiment:
     """Model, graph, sampler and settings of a training.
 
     An experiment is complete: omitted options have the defaults of the model, the sampler and ``Settings``. So two
-    experiments are equal if and only if they are the same run. ``config.json`` of a run folder is its experiment.
+        experiments are equal if and only if they are the same run. ``config.json`` in a run folder has the experiment.
 
     Args:
         graph: the name of a data set, or the path of a graph; see ``handful.load``. Not needed if ``run`` gets a graph.
@@ -57,7 +57,7 @@ class Experiment:
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; or pass them by name, as ``hidden=64``.
         sampler: the source of batches; a name selects the sampler's defaults.
-        settings: how to train; or pass its fields by name, as ``epochs=10``.
+        settings: the settings of the training; or pass its fields by name, as ``epochs=10``.
         seeds: the seeds; each seed is one run. A seed determines the initial weights, the batches, the dropout and, for
             some data sets, the split.
         device: the device for training; several names, separated by commas, share the model's layers.
@@ -167,7 +167,7 @@ class Experiment:
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
-        """This experiment with the sampler of a method, with these ``options``, and with the method's settings.
+        """This experiment with the settings of ``method``, and with the sampler of ``method`` with ``options``.
 
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0
@@ -175,7 +175,7 @@ class Experiment:
         return self.with_(sampler=sampler_of(method, **options), **VARIANTS.get(method, {}))
 
     def to_json(self) -> dict[str, Any]:
-        """The experiment as plain values."""
+        """Convert the experiment to plain values."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__} | {
             "options": dict(self.options),
             "sampler": {"name": self.sampler.name, **self.sampler.options()},
@@ -188,7 +188,7 @@ class Experiment:
         """The inverse of ``to_json``; it ignores other entries of a ``config.json``.
 
         Raises:
-            HandfulError: something is missing or not valid.
+            HandfulError: an entry is missing or not valid.
         """
         try:
             sampler = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
@@ -204,15 +204,18 @@ class Experiment:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def load(self, seed: int) -> Graph:
-        """The graph with its task, metric and positive class, and the split of ``seed`` if the split is random."""
+        """Load the graph, with its task, metric and positive class; if the split is random, with the split of
+        ``seed``.
+        """
         if not self.graph:
             raise HandfulError("this experiment names no graph: name one, or give it to run(graph=graph)")
         graph = load(self.graph, split=self.split, root=self.root, seed=seed).require_training()
         return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
-        """This experiment; with a random split for each seed, if the graph is a file without a split and no split is
-        given."""
+        """This experiment. If the graph is a file without a split, and no split is given, each seed gets a random
+        split.
+        """
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self
         if is_sharded(self.graph):  # shards have a split, and only all ranks together can open them
@@ -229,12 +232,12 @@ class Experiment:
         return make_seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
-        """A run on ``graph``, in its state before the first epoch."""
+        """Prepare a run on ``graph``, up to the first epoch."""
         what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
         return begin_run(*what, memory=memory)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
-        """One run on ``graph``; ``records`` are ``out``, ``resume``, ``record``, ``memory`` and ``graph_on`` of
+        """Train one run on ``graph``; ``records`` are ``out``, ``resume``, ``record``, ``memory`` and ``graph_on`` of
         ``handful.fit``."""
         model = self.make_model(graph, seed)
         settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
@@ -250,10 +253,11 @@ class Experiment:
         memory: int | str | None = None,
         graph_on: GraphOn = GRAPH_ON,
     ) -> Summary:
-        """Train once for each seed, in ``out/seed-SEED`` if a folder is given; ``open_run(out)`` opens it again.
+        """Train once for each seed. With ``out``, each run is in ``out/seed-SEED``, and ``open_run(out)`` opens the
+        runs.
 
         Args:
-            out: the folder; without one, nothing is written. With several ranks, only the first one writes.
+            out: the folder; without a folder, nothing is written. With several ranks, only rank 0 writes.
             resume: continue the runs in ``out``. An experiment that differs in any field raises an error.
             callbacks: see ``Callback``.
             graph: a graph in memory with a split, instead of the graph of the experiment.
@@ -289,7 +293,7 @@ class Experiment:
 
 
 def sampler_of(method: str, **options: Any) -> Sampler:
-    """The sampler of a method, with these ``options``.
+    """The sampler of ``method`` with ``options``.
 
     >>> str(sampler_of("rns-mean-field", parts=8))
     'rns(parts=8)'
@@ -322,7 +326,7 @@ class Summary:
         return mean_ci95([run.test for run in self.runs])["mean"]
 
     def to_json(self) -> dict[str, Any]:
-        """Means over the seeds, and the result of each seed."""
+        """The means over the seeds, and the result of each seed."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
         times = ("seconds", "prepare_seconds", "epoch_seconds")
         kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "diverged")
@@ -341,7 +345,7 @@ class Summary:
 
 
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """The seeds; an error if there are none, or if they are not distinct whole numbers from 0 on."""
+    """Check the seeds: at least one, and distinct whole numbers from 0 on."""
     given = tuple(seeds) if isinstance(seeds, Iterable) else ()
     whole = (seed for seed in given if isinstance(seed, Integral) and not isinstance(seed, bool))
     result = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)

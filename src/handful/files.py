@@ -20,7 +20,9 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """``text`` as a path; ``None`` if it is not a valid path: too long, with a null byte, or of an unknown user."""
+    """Convert ``text`` to a path; ``None`` if it is too long, has a null byte, or starts with the home of an unknown
+    user.
+    """
     try:
         path = Path(text).expanduser()
         path.stat()
@@ -32,7 +34,7 @@ def place(text: str) -> Path | None:
 
 
 def home(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder for data sets and partitions: ``root``, else ``$HANDFUL_HOME``, else one in the user's cache.
+    """The folder for data sets and partitions: ``root``, else ``$HANDFUL_HOME``, else a folder in the user's cache.
 
     >>> home("data").name
     'data'
@@ -42,7 +44,7 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def private(name: str) -> Path:
-    """A folder in the user's own cache, independent of ``$HANDFUL_HOME``: no one else can write there.
+    """A folder in the user's own cache, where no other user can write; ``$HANDFUL_HOME`` does not change it.
 
     >>> private("verified").name
     'verified'
@@ -51,7 +53,7 @@ def private(name: str) -> Path:
 
 
 def private_map(path: Path) -> mmap.mmap:
-    """The bytes of a file as writable memory. Writes do not change the file.
+    """Map a file into writable memory. Writes do not change the file.
 
     No memory is reserved for writes: otherwise Linux refuses files that are larger than its memory.
     """
@@ -67,7 +69,7 @@ _NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if _USUAL else 0)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file. A pipe or a device raises ``OSError``, since it might never end.
+    """Read a file. A pipe or a device raises ``OSError``, since reading it might never end.
 
     >>> read_bytes(Path("/dev/zero"))
     Traceback (most recent call last):
@@ -106,7 +108,7 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In this context, a system error without a file name, such as a full disk, gets the name of this file.
+    """In this context, a system error without a file name, such as a full disk, gets the name of ``path``.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")
@@ -159,7 +161,7 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record without its checksum, after a check. A record without a checksum was written by hand, and passes.
+    """Check the checksum of a record, and remove it. A record without a checksum (written by hand) is accepted.
 
     >>> unseal({**seal({"epoch": 1}), "epoch": 2})
     Traceback (most recent call last):
@@ -173,7 +175,7 @@ def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_fingerprint(value: Any) -> str:
-    """A checksum of plain values, of their JSON text.
+    """A checksum of the JSON text of plain values.
 
     >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
     True
@@ -182,7 +184,8 @@ def text_fingerprint(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """``value`` for JSON: NaN and infinity as null, numbers of numpy and torch as plain numbers, tuples as lists.
+    """Convert ``value`` for JSON: NaN and infinity to null, numbers of numpy and torch to plain numbers, tuples to
+    lists.
 
     >>> plain({1: (2.5, math.inf)})
     {'1': [2.5, None]}

@@ -1,6 +1,6 @@
-"""The result of a study, a comparison or a training, as data: words, tables and charts. ``handful.report`` draws it.
+"""The result of a study, a comparison or a training as data: text, tables and charts. ``handful.report`` draws it.
 
-A finding is a folder's ``finding.json``: everything that a page, a terminal or a picture shows comes from it.
+A finding is saved as ``finding.json``. Pages, terminal output and pictures show only data of the finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Mark = Literal["line", "dot", "bar"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table: its text, and 1 or 2 if it is the best or second best of its column."""
+    """One entry of a table: its text, and its rank: 1 for the best of a column, 2 for the second best, else 0."""
 
     text: str
     rank: int = 0
@@ -29,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people.
+    """A table of texts, for display.
 
     Args:
         title: the title of the table.
@@ -52,7 +52,7 @@ class Axis:
     Args:
         label: the measured quantity, with its unit.
         log: whether the scale is logarithmic.
-        of: the categories of an axis without numbers.
+        of: the categories, if the axis has categories and not numbers.
         ticks: the values with tick marks; empty for automatic ticks.
         zero: whether the scale begins at 0.
         whole: whether only whole numbers make sense, as for epochs.
@@ -75,7 +75,7 @@ class Series:
         x: numbers, or categories of the axis.
         y: numbers; ``None`` for a missing number.
         low, high: the ends of the error bars or of the band; empty for none, ``None`` for an unknown end.
-        color: the index of its colour in the palette of the report; see ``handful.vocabulary.hues``.
+        color: the index of the series' colour in the palette of the report; see ``handful.vocabulary.hues``.
         paper: whether the numbers come from the paper.
         mark: the mark of the series, if it differs from the mark of the view.
         best: the index of the point to mark as the best.
@@ -94,7 +94,7 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """One pair of axes with series. Points are joined by a ``line``, or drawn as ``dot`` or ``bar``."""
+    """One pair of axes with series. The mark is ``line`` (joined points), ``dot`` or ``bar``."""
 
     name: str
     mark: Mark
@@ -130,16 +130,16 @@ class Finding:
     """The result of a study or command.
 
     Args:
-        name: the name of the study or command; its numbers are in ``NAME.json``.
+        name: the name of the study or command; the payload is saved in ``NAME.json``.
         title: the title of the page.
         words: the conclusion, in a sentence or two.
         tables: the first is the main one.
-        charts: pictures, as data; views without a number to draw are left out.
+        charts: the pictures as data; views without a number to draw are left out.
         below: tables that stand below the charts.
         payload: the numbers, for machines.
         facts: the settings, by name.
         details: tables of settings, such as the differences between configurations.
-        environment: the versions and the machine; empty until it is written.
+        environment: the versions and the machine; empty until the finding is written.
         failed: the names of the runs that failed.
     """
 
@@ -160,7 +160,7 @@ class Finding:
         object.__setattr__(self, "charts", [chart for chart in shown if chart.views])
 
     def to_json(self) -> dict[str, Any]:
-        """All fields except the payload, which has its own file. NaN and infinity become null."""
+        """All fields except the payload, which is in a separate file. NaN and infinity become null."""
         values = asdict(self)
         del values["payload"]
         return {"format": FORMAT, **plain(values)}
@@ -170,7 +170,7 @@ class Finding:
         """The inverse of ``to_json``.
 
         Raises:
-            RunError: the value is not a finding, or has the format of another version.
+            RunError: ``value`` is not a finding, or has the format of another version.
         """
         if value.get("format") != FORMAT:
             raise RunError(
@@ -184,7 +184,7 @@ class Finding:
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """JSON values as the annotated type ``kind``: the inverse of ``handful.files.plain`` for dataclasses.
+    """Convert JSON values to the annotated type ``kind``: the inverse of ``handful.files.plain`` for dataclasses.
 
     Raises:
         TypeError: a value is of another type; a number must be finite.
@@ -215,7 +215,7 @@ def decode(kind: Any, value: Any) -> Any:
 
 
 def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
-    """A table of plain texts, without marks for the best values."""
+    """Make a table of plain texts, without marks for the best values."""
     return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
@@ -231,7 +231,7 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
 
 
 def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) -> list[Cell]:
-    """Cells with the best two values marked.
+    """Make cells, and mark the two best values.
 
     >>> [cell.rank for cell in ranked(["3 s", "1 s", "2 s"], [3.0, 1.0, 2.0], highest=False)]
     [0, 1, 2]
@@ -240,7 +240,7 @@ def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) 
 
 
 def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
-    """A series with error bars from ``{"mean", "ci95"}``, a number or ``None`` at each x, multiplied by ``scale``.
+    """Make a series with error bars. Each value is ``{"mean", "ci95"}``, a number or ``None``, multiplied by ``scale``.
 
     >>> points("RNS", [1], [{"mean": 0.5, "ci95": 0.1}], scale=100).high
     [60.0]
@@ -256,7 +256,7 @@ def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale
 
 
 def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> list[Series]:
-    """A series for each name, all with the same x, in the order of the palette.
+    """Make a series for each name, all with the same x, with colours in the order of the palette.
 
     >>> [(one.name, one.y, one.color) for one in lines([1, 2], {"law": [3.0, 4.0], "sample": [3.1, 3.9]})]
     [('law', [3.0, 4.0], 0), ('sample', [3.1, 3.9], 1)]
@@ -266,6 +266,6 @@ def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> lis
 
 
 def mean_of(value: Any) -> float | None:
-    """The mean of ``{"mean", …}``, or the number itself; ``None`` if it is missing or not finite."""
+    """The mean of ``{"mean", …}``, or the number ``value`` itself; ``None`` if the number is missing or not finite."""
     mean = value.get("mean") if isinstance(value, dict) else value
     return None if mean is None or not math.isfinite(mean) else float(mean)

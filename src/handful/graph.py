@@ -47,34 +47,36 @@ MOST_CLASSES = 65_536
 BLOCK = 65_536
 """The number of rows that are checked at a time."""
 ROUNDING = 1e-5
-"""An edge and its reverse have the same weight if their weights differ by less than this share."""
+"""An edge and its reverse have the same weight if the relative difference of their weights is less than this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A graph with node labels: classes, numbers, or several labels per node.
+    """A graph with node labels: classes, regression targets, or several labels per node.
 
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
         indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
-        y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Numbers to
-            predict are float32 ``(N,)``, or ``(N, K)`` for several, NaN if unknown. Several labels per node are float32
-            ``(N, K)`` of 0, 1 and NaN.
+        y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Regression
+            targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``
+            of 0, 1 and NaN.
         train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
         undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
         num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
-        metric: the metric of reports and of the choice of the best epoch; empty for the default of the kind of labels,
-            the first in ``METRICS_OF``.
+        metric: the metric for reports and for choosing the best epoch; empty for the default of the kind of labels, the
+            first in ``METRICS_OF``.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own names of the nodes, int64 or text; ``None`` if nodes have only numbers.
-        kept: text ``(N, K)``, columns of a table that are given back with predictions, named by ``schema["kept"]``.
+        ids: ``(N,)``, the user's own ids of the nodes, int64 or text; ``None`` if nodes have only their numbers.
+        kept: text ``(N, K)``, columns of a table that are returned with predictions; ``schema["kept"]`` has their
+            names.
         schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
         name: the name of the graph, for messages and reports.
-        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, fractions are ``regression``, several
-            columns of whole numbers are ``multilabel``, and one column of whole numbers is classes.
+        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, labels that are not whole numbers are
+            ``regression``, several columns of whole numbers are ``multilabel``, and one column of whole numbers is
+            ``classification``.
         positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by number or name; the
             rarer one when ``None``.
 
@@ -105,8 +107,9 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Whether the arrays are already checked, as after a transfer, a change of other fields, or the check of a file. If
-    true, they are not checked again."""
+    """Whether the arrays are already checked, as after a transfer, a change of other fields, or the check of a file.
+    Checked arrays are not checked again.
+    """
 
     def __post_init__(self) -> None:
         if not self.checked:
@@ -150,8 +153,8 @@ class Graph:
 
     @property
     def num_outputs(self) -> int:
-        """The number of outputs that a model needs: one for two classes (binary cross-entropy), else one per class or
-        number.
+        """The number of outputs that a model needs: one for two classes (binary cross-entropy), else one per class,
+        label or regression target.
 
         >>> [Graph.from_edge_index([[0], [1]], y=[0, 1], num_classes=classes).num_outputs for classes in (2, 3)]
         [1, 3]
@@ -162,8 +165,8 @@ class Graph:
 
     @property
     def kind(self) -> Kind:
-        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``; in link
-        prediction ``links``.
+        """The kind of labels: ``binary``, ``multiclass``, ``multilabel`` or ``regression``; ``links`` for link
+        prediction.
 
         >>> Graph.from_edge_index([[0], [1]], y=[0.5, 1.5]).kind
         'regression'
@@ -172,7 +175,7 @@ class Graph:
 
     @property
     def judged(self) -> Graph:
-        """The graph with the labels and masks of an evaluation: this one, unless links are predicted."""
+        """The graph with the labels and masks for evaluation: this graph, except for link prediction."""
         return self
 
     @cached_property
@@ -209,7 +212,8 @@ class Graph:
 
     @cached_property
     def in_weight(self) -> Tensor:
-        """float32 ``(N,)``, the sum of the weights of the edges that point to each node; ``in_degree`` without weights.
+        """float32 ``(N,)``, the sum of the weights of each node's incoming edges; equal to ``in_degree`` if there are
+        no weights.
 
         >>> Graph.from_edge_index([[0, 1, 2], [1, 0, 1]], edge_weight=[0.5, 1.0, 2.0]).in_weight
         tensor([1.0000, 2.5000, 0.0000])
@@ -231,7 +235,7 @@ class Graph:
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
 
-        They are views. Do not keep them: ``share_memory_`` frees the memory of a view.
+        Both arrays are views. Do not keep them: ``share_memory_`` frees the memory of a view.
 
         >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
@@ -248,7 +252,7 @@ class Graph:
 
     @cached_property
     def checksum(self) -> str:
-        """A fingerprint of the topology, for caches that depend on the topology.
+        """A fingerprint of the topology, as a key for caches.
 
         >>> Graph.from_edge_index([[0, 1], [1, 0]]).checksum == Graph.from_edge_index([[1, 0], [0, 1]]).checksum
         True
@@ -321,7 +325,7 @@ class Graph:
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor | np.ndarray, num_nodes: int | None = None, **fields: Any) -> Graph:
-        """A graph from a list of edges, as PyG has them.
+        """A graph from an edge list in PyG's format.
 
         Args:
             edge_index: integers ``(2, E)``: one row of sources, one of targets.
@@ -368,9 +372,9 @@ class Graph:
         """The same graph with some fields replaced and checked again.
 
         Args:
-            fields: as for ``Graph``. If only masks, metric, positive class or name are replaced, only these are
-                checked. Another task starts with its default metric, and without class names. For a regression, classes
-                whose names are numbers become these numbers; other names raise an error.
+            fields: as for ``Graph``. If only masks, metric, positive class or name are replaced, only the new values
+                are checked. Another task starts with its default metric, and without class names. When the task becomes
+                ``regression``, class names that are numbers become the labels; other names raise an error.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
@@ -395,7 +399,7 @@ class Graph:
         return out
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph on another device; itself if it is there already.
+        """The same graph on another device; this graph itself if it is on that device already.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
         >>> graph.to("cpu") is graph
@@ -414,10 +418,10 @@ class Graph:
         return {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
 
     def _sent(self) -> tuple[Any, ...]:
-        """How ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
+        """The function by which ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
 
-        torch would move the graph's own storages there, and free memory that kernels still read. So the graph gets
-        copies in shared memory. The old memory is freed when no view uses it any more.
+        By default, torch moves the graph's own storages to shared memory, and frees memory that kernels still read. So
+        the graph gets copies in shared memory. The old memory is freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -449,8 +453,9 @@ class Graph:
         """The graph with repeated edges merged into one.
 
         Args:
-            weights: the weight of the merged edge: the ``sum``, the ``mean`` or the ``first`` of the weights (the first
-                in ``from_edge_index``), or their ``count``, which also works for an unweighted graph.
+            weights: the weight of the merged edge: the ``sum``, the ``mean`` or the ``first`` of the weights (in the
+                order of ``from_edge_index``), or the ``count`` of merged edges, which also works for an unweighted
+                graph.
 
         >>> graph = Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 5.0])
         >>> [graph.coalesce(weights).edge_weight.item() for weights in ("sum", "mean", "first", "count")]
@@ -478,7 +483,7 @@ class Graph:
         return self._with_edges(indptr, indices, self.undirected, edge_weight=weight, edge_attr=attr)
 
     def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, undirected: Any, **of_edges: Tensor | None) -> Graph:
-        """The same nodes with other edges, which need no check."""
+        """This graph with other edges, which are not checked."""
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
         out = replace(self, indptr=topology[0], indices=topology[1], undirected=undirected, **of_edges)  # type: ignore[arg-type]
         return out.to(self.device)
@@ -533,7 +538,7 @@ ForkingPickler.register(Graph, Graph._sent)
 
 
 def fingerprint(*arrays: Tensor) -> str:
-    """A checksum of shape, type and bytes.
+    """A checksum of the shapes, dtypes and bytes of the arrays.
 
     >>> fingerprint(torch.zeros(2)) == fingerprint(torch.zeros(2)) != fingerprint(torch.ones(2))
     True
@@ -547,7 +552,7 @@ def fingerprint(*arrays: Tensor) -> str:
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
-    """Refuse an edge whose ends are not nodes.
+    """Raise an error if an end of an edge is not a node.
 
     Args:
         edges: integers ``(2, E)``, sources and targets.
@@ -560,14 +565,14 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
 
 def check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
-    """Refuse the id of a node that does not exist. ``words`` describe the id in the message; ``{}`` is its index."""
+    """Raise an error if a node id does not exist. ``words`` describes the id in the message; ``{}`` is its index."""
     at = csr.first_outside(nodes, num_nodes)
     if at >= 0:
         raise GraphError(f"{words.format(at)} {nodes[at]}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """An array or tensor of real numbers as a plain tensor; a type that torch lacks becomes the nearest one."""
+    """Convert an array of real numbers to a plain tensor; a dtype that torch lacks becomes the nearest dtype."""
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
@@ -629,7 +634,7 @@ def validate(graph: Graph) -> dict[str, Any]:
 
 
 def _check_plain(graph: Graph) -> None:
-    """Check the types of the fields that are not arrays; a file may hold anything."""
+    """Check the types of the fields that are not arrays, since a file may have any values."""
     names, classes = graph.class_names, graph.num_classes
     texts = names is None or (isinstance(names, tuple) and all(isinstance(name, str) for name in names))
     for name, fine, words in (
@@ -670,7 +675,9 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Tensor:
-    """Finite numbers in float32; features may also be in half precision. A word in ``shape`` stands for any size."""
+    """Check that numbers are finite, and convert them to float32; features may stay in half precision. A word in
+    ``shape`` means any size.
+    """
     if name == "edge_attr" and values.ndim == 1:
         values = values.view(-1, 1)
     if values.ndim != len(shape) or len(values) != shape[0]:
@@ -689,7 +696,7 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
 
 
 def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) -> None:
-    """Raise an error with the first of ``values`` for which ``wrong`` is true; ``start`` is the number of its row."""
+    """Raise an error with the first of ``values`` for which ``wrong`` is true; row numbers begin at ``start``."""
     if bool(wrong.any()):
         row, *column = wrong.nonzero()[0].tolist()
         place, value = ", ".join(map(str, (start + row, *column))), values[(row, *column)].item()
@@ -697,7 +704,7 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
-    """Whole numbers as int64; an error if a number is not exact in int64 (or, for floats, in float64)."""
+    """Convert whole numbers to int64; an error if int64 (or, for floats, float64) cannot represent a number exactly."""
     wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)
@@ -719,7 +726,7 @@ def _check_ids(given: Any, n: int) -> np.ndarray:
 
 
 def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
-    """``y``, ``num_classes`` and ``task``."""
+    """Check the labels, and return ``y``, ``num_classes`` and ``task``."""
     if graph.task not in (None, *TASKS):
         raise GraphError(f"task '{graph.task}' is unknown: choose from {', '.join(TASKS)}")
     if graph.y is None:
@@ -785,7 +792,7 @@ def _kind(task: Task | None, classes: int | None) -> Kind:
 
 
 def _check_metric(graph: Graph, labels: dict[str, Any]) -> dict[str, Any]:
-    """``metric`` and ``positive``, for the result ``labels`` of ``_check_labels``."""
+    """Check ``metric`` and ``positive``, given ``labels``, the result of ``_check_labels``; and return both."""
     y, classes, task = labels["y"], labels["num_classes"], labels.get("task", graph.task)
     kind = _kind(task, classes)
     two = kind == "binary"
@@ -828,7 +835,7 @@ def _check_masks(graph: Graph, n: int, y: Tensor | None) -> dict[str, Tensor]:
 
 
 def _as_mask(mask: Tensor, n: int, name: str) -> Tensor:
-    """A boolean mask from a boolean mask or from node ids."""
+    """Convert a boolean mask or node ids to a boolean mask."""
     if mask.ndim != 1:
         raise GraphError(f"{name} must be a vector, got shape {tuple(mask.shape)}: choose one column of it")
     if mask.dtype == torch.bool:

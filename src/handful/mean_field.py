@@ -1,8 +1,8 @@
-"""The mean-field neighbour: a node of the batch that replaces the neighbours that are missing in a part ("stand-in").
+"""The mean-field neighbour ("stand-in"): a node of the batch that replaces the neighbours outside the part.
 
 The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. Its inputs are a row and the
 mean of the row's neighbours, so φ₁(X_1, X_2)_v is the output for the *mean* neighbour of v. If some neighbours of v are
-not in its part B, the aggregation of v includes this output as one more neighbour, with weight λ:
+not in the part B of v, the aggregation of v includes this output as one more neighbour, with weight λ:
 
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
@@ -10,7 +10,7 @@ not in its part B, the aggregation of v includes this output as one more neighbo
   the second layer computes use z_v in place of X_1, by the same formula with h = X_0 and h' = X_1 (``gather_hops``).
   X_1 is the exact mean, so the expectation of z_v is exact for every λ. The sampling adds noise, which regularises.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
-  X_4, … is no better, and each layer needs more rows: docs/survey.md.)
+    X_4, … is not better, and needs more rows per layer: docs/survey.md.)
 
 Stand-ins are ordinary nodes and edges of the batch, so every backbone, device and execution supports them.
 Evaluation is exact and has no stand-ins.
@@ -28,23 +28,26 @@ from handful.batch import Sample
 from handful.kernels.stand_in import StandIns, add_stand_ins
 
 ROUNDING = 1e-5
-"""A row has all its neighbours if its missing mass is less than this share of its mass in the full graph."""
+"""A row has all its neighbours if the sum of its missing weights is less than this fraction of the sum in the full
+graph.
+"""
 LEAST_SHARE = 0.2
 """A row gets no stand-in if the stand-in's weight in the row would be smaller than this."""
 
 
 def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> tuple[Sample, StandIns]:
-    """``sample`` with a stand-in for each row whose neighbours are partly missing; and the meaning of every row.
+    """Add a stand-in to ``sample`` for each row with missing neighbours; also return, for every row, its row in
+    ``sample`` and its level.
 
-    Rows that more layers need have smaller numbers. So the targets of a layer are the first of its sources, and all
-    layers are slices of one CSR.
+    Rows are sorted by the number of layers that need them, largest first. So the targets of a layer are its first
+    sources, and all layers are slices of one CSR.
 
     Args:
         sample: a sample with all edges between its nodes: one square, or one rectangle per layer except the first.
         depth: L, the number of layers of the model. The first layer needs no edges.
         hop: the aggregation of the layers.
         mean_field: the weight λ of a stand-in.
-        mass: float ``(N,)``, the mass of every node of the graph (``Adjacency.mass``).
+        mass: float ``(N,)``, the divisor of ``hop`` for every node of the graph (``Adjacency.mass``).
     """
     edges = sample.stack(depth - 1)
     # A mean needs no edge weights: all edges of a row have the same factor.

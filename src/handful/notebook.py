@@ -26,7 +26,7 @@ class Bar:
     Args:
         total: the number of units to do.
         unit: the name of the unit.
-        stream: the stream for the line; if it is not a terminal, it gets only the last line.
+        stream: the stream for the line; a stream that is not a terminal gets only the last line.
     """
 
     SECONDS = 0.1

@@ -1,6 +1,6 @@
-"""A plan: memory, disk, traffic and time of training, from the size of a graph and a short calibration.
+"""A plan: memory, disk, network traffic and time of training, from the size of a graph and a short calibration.
 
-The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and share of
+The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and fraction of
 training nodes, and scales the costs up with nodes and edges. Two costs are timed at or near the true size, since small
 data fit into caches: a training step, on a batch of zeros; and the pass over the edges, which looks up the part of a
 random node for every edge.
@@ -44,7 +44,9 @@ SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 SMALLER = 0.25
 """The relative size of a second graph, which shows how the time to make batches grows."""
 MOST_CODES = 1 << 27
-"""The maximum length of the array of parts for timing the pass over the edges; a longer one is not slower per edge."""
+"""The maximum length of the array of parts for timing the pass over the edges; longer arrays are not slower per
+edge.
+"""
 MOST_UNITS = 1_000_000
 """The maximum number of nodes, rows and edges of the batch for timing a step."""
 TIMED_EDGES = 1 << 22
@@ -61,11 +63,11 @@ class Part:
 
     m: int
     step_bytes: int
-    """A training step: activations, gradients, the features of the batch."""
+    """Memory of a training step: activations, gradients and the features of the batch."""
     cut_bytes: int
     """Memory to renumber and trim the part."""
     needed: float
-    """The share of all nodes whose features an epoch reads."""
+    """The fraction of all nodes whose features an epoch reads."""
 
     def budget(self, shape: Shape, base: int) -> int:
         """The smallest ``--memory`` for an out-of-core epoch."""
@@ -79,8 +81,9 @@ class Part:
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
 
     def read(self, shape: Shape) -> int:
-        """Bytes of a saved graph that an epoch reads: all edges, the needed features, and small gaps between these
-        features on disk."""
+        """Bytes that an epoch reads from a saved graph: all edges, the needed features, and small gaps between these
+        features on disk.
+        """
         row = max(1, shape.row_bytes)
         touched = 1 - math.exp(-self.needed * NEAR / row)
         return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
@@ -98,7 +101,7 @@ class Plan:
     resident: int
     """Resident memory of the process without graph and batch, including code and libraries."""
     evaluation_bytes: int
-    """Memory of an exact evaluation, with the layers of all nodes."""
+    """Memory of an exact evaluation, including the layer outputs of all nodes."""
     available: int
     """Free memory of this machine, in bytes."""
     memory: int | None
@@ -107,13 +110,13 @@ class Plan:
     epoch_seconds: float | None = None
     evaluation_seconds: float | None = None
     disk_rate: float | None = None
-    """Bytes per second."""
+    """Bytes per second that the disk reads."""
     reading_seconds: float = 0.0
     """Seconds per epoch for reading, if the files do not fit into the system's cache."""
 
     @property
     def chosen(self) -> Part:
-        """The part of the requested m."""
+        """The costs of a part with the requested m."""
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
@@ -125,7 +128,7 @@ class Plan:
         return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
-        """Whether training with this m fits: in memory, within the budget, or not at all."""
+        """How training with this m fits: in memory, within the budget, or not at all."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
         if self.ram(part) <= self.available:
@@ -144,14 +147,16 @@ class Plan:
 
     @property
     def sent_sharded(self) -> int:
-        """Bytes that all ranks send in an epoch if each has a share of the graph: every kept edge and needed row."""
+        """Bytes that all ranks send in an epoch if each rank has a shard of the graph: every kept edge and needed
+        row.
+        """
         shape, share = self.shape, (self.processes - 1) / self.processes
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
         rows = self.chosen.needed * shape.nodes * (shape.row_bytes + 8)
         return int(share * (edges + rows)) + self.sent_replicated
 
     def to_json(self) -> dict[str, Any]:
-        """All figures as plain values; bytes and seconds."""
+        """Convert all figures to plain values, in bytes and seconds."""
         of_graph = ("name", "nodes", "edges", "features", "outputs", "train", "judged", "known")
         same: tuple[str, ...] = ("memory", "available", "processes", "parameters", "sent_replicated", "sent_sharded")
         same += ("epoch_seconds", "reading_seconds", "evaluation_seconds")
@@ -216,7 +221,7 @@ def plan(experiment: Experiment, memory: int | None = None, processes: int = 1, 
 
 
 def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
-    """``experiment`` with the smallest m of ``PARTS`` that fits into a budget, by its plan.
+    """``experiment`` with the smallest m of ``PARTS`` for which the plan fits into the budget.
 
     Raises:
         HandfulError: no m fits, or the sampler is not ``rns``.
@@ -230,7 +235,9 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A synthetic graph like ``shape``, of at most the size of the calibration's graph, times ``share``."""
+    """A synthetic graph with the proportions of ``shape``; its size is at most ``share`` times the calibration's
+    limit.
+    """
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
     most = int(share * min(most, shape.nodes))
@@ -245,7 +252,7 @@ def small_graph(shape: Shape, share: float = 1.0) -> Graph:
 
 
 def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
-    """The costs of a part if the graph has ``m`` parts."""
+    """The costs of one part if the graph is split into ``m`` parts."""
     known = loop.execution.known
     graph = widened(loop.graph, known)
     sampler = replace(loop.sampler, parts=m) if isinstance(loop.sampler, RandomNodes) and m > 1 else FullGraph()
@@ -276,8 +283,8 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     """The plan ``untimed`` with the seconds of an epoch and of an evaluation.
 
     An epoch has three costs: the pass over the edges; the making of batches, scaled up from the small graph; and the
-    steps. One step is timed on a batch of the true size, or of the size ``MOST_UNITS`` if that is smaller: a small
-    batch would stay in the cache.
+    steps. One step is timed on a batch of the true size, but at most of size ``MOST_UNITS``: a small batch would stay
+    in the cache.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
@@ -332,7 +339,9 @@ def cut_seconds(nodes: int, m: int) -> float:
 
 
 def disk_rate(folder: Path | None) -> float:
-    """Bytes per second of a sequential read: of the largest file of a saved graph, or of a temporary file."""
+    """Measure the bytes per second of a sequential read of the largest file of a saved graph, or of a temporary
+    file.
+    """
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
         return _read_rate(files[-1])
@@ -344,7 +353,7 @@ def disk_rate(folder: Path | None) -> float:
 
 
 def _read_rate(path: Path) -> float:
-    """The rate of reading a memory-mapped file page by page, as an epoch does."""
+    """Bytes per second when a memory-mapped file is read page by page, as in an epoch."""
     if hasattr(os, "posix_fadvise"):
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)

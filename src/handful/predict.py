@@ -1,4 +1,4 @@
-"""Predictions of the models of a run, by the user's own ids, and files with predictions."""
+"""Predictions of the models of a run, with the user's own node ids; and files of predictions."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Prediction:
     """The predictions for some nodes of a graph.
 
     Args:
-        decision: how probabilities become a class.
+        decision: the rule that turns probabilities into a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes, or of the labels of a multi-label task; for a regression, the indices of
-            several numbers, or empty for one number.
-        values: float32 ``(n, classes)``, the mean over the models of every probability; ``(n, numbers)`` for a
-            regression.
+        classes: the names of the classes, or of the labels of a multi-label task; for several regression targets, their
+            indices; empty for one regression target.
+        values: float32 ``(n, classes)``, each probability averaged over the models; for a regression, ``(n, targets)``,
+            the predicted values.
         labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Other labels are float32, NaN if unknown:
-            ``(n,)`` for one number, ``(n, classes)`` for several numbers or labels.
-        splits: text ``(n,)``: train, val, test, or empty.
-        agree: float32 ``(n,)``, the share of the models that predict the same class as their mean; ``None`` for one
-            model, or for tasks without classes.
-        spread: float32 ``(n,)``, the standard deviation over the models of the predicted probability or number; for
+            ``(n,)`` for one regression target, ``(n, classes)`` for several targets or labels.
+        splits: text ``(n,)``: ``train``, ``val``, ``test`` or empty.
+        agree: float32 ``(n,)``, the fraction of the models that predict the same class as the average of all models;
+            ``None`` for one model, or for tasks without classes.
+        spread: float32 ``(n,)``, the standard deviation of the predicted probability or value over the models; for
             several labels, the mean of the standard deviations; ``None`` for one model.
         embeddings: float32 ``(n, width)``, if requested.
-        kept, kept_names: text ``(n, K)``, columns of the user's table that are returned with the predictions, and their
-            names.
+        kept, kept_names: the columns of the user's table that are returned with the predictions, text ``(n, K)``, and
+            the names of these columns.
     """
 
     decision: Decision
@@ -70,7 +70,7 @@ class Prediction:
 
     @property
     def kind(self) -> Kind:
-        """What is predicted: ``binary`` or ``multiclass`` classes, ``multilabel``, or ``regression``."""
+        """The kind of labels: ``binary``, ``multiclass``, ``multilabel`` or ``regression``."""
         return self.decision.kind
 
     @property
@@ -85,21 +85,21 @@ class Prediction:
 
     @property
     def probabilities(self) -> np.ndarray:
-        """float32 ``(n, classes)``: the mean over the models of the probability of every class or label."""
+        """float32 ``(n, classes)``: the probability of every class or label, averaged over the models."""
         if self.kind == "regression":
             raise HandfulError("a regression predicts numbers: they have no probabilities")
         return self.values
 
     @property
     def best(self) -> np.ndarray:
-        """int64 ``(n,)``, the number of the predicted class."""
+        """int64 ``(n,)``, the index of the predicted class."""
         return self.decision.pick(self.values)
 
     @property
     def predicted(self) -> np.ndarray:
-        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the number.
+        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the predicted value.
 
-        Several numbers have the shape ``(n, numbers)``.
+        Several regression targets have the shape ``(n, targets)``.
         """
         if self.kind == "regression":
             return self.values if self.classes else np.asarray(self.values[:, 0])
@@ -118,12 +118,12 @@ class Prediction:
         return is_label(torch.from_numpy(self.labels)).numpy()
 
     def take(self, rows: np.ndarray) -> Prediction:
-        """Some of the nodes, by index or mask."""
+        """The predictions for some of the nodes, which ``rows`` selects by index or mask."""
         arrays = {f.name: v[rows] for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)}
         return replace(self, **arrays)
 
     def changed(self) -> Prediction:
-        """The nodes whose prediction differs from their class, the most confident first."""
+        """The predictions that differ from the known class, the most confident first."""
         if not self.of_classes:
             raise HandfulError(f"only classes can differ from a label, and this is a {self.kind} task")
         other = np.flatnonzero(self.known & (self.best != self.labels))
@@ -131,7 +131,7 @@ class Prediction:
 
     def judged(self) -> dict[str, dict[str, float]]:
         """For each split, and for nodes without a split: the number of labelled nodes, and the ``accuracy``, or the
-        mean absolute ``error`` of a regression. The accuracy of several labels is the share of correct labels.
+        mean absolute ``error`` of a regression. The accuracy of several labels is the fraction of correct labels.
         """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
@@ -165,7 +165,7 @@ class Prediction:
         return [] if self.kept is None else list(zip(self.kept_names, self.kept.T, strict=True))
 
     def _named(self, name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-        """One column, or one for each class or number."""
+        """One column, or one column for each class or regression target."""
         if values.ndim == 1:
             return {name: values}
         return {f"{name}({one})": column for one, column in zip(self.classes, values.T, strict=True)}
@@ -243,15 +243,15 @@ def predict(
     device: str | torch.device = "cpu",
     **how: Any,
 ) -> Prediction:
-    """The predictions of ``models`` for ``nodes``: exact, on the full graph, in bounded memory, one model after
-    another.
+    """Predict ``nodes`` with ``models``, one model after another, by exact inference on the full graph in bounded
+    memory.
 
     Args:
-        models: one model, or one per seed; their probabilities or numbers are averaged.
+        models: one model, or one per seed; the probabilities or predicted values are averaged.
         graph: a graph with the features that the models were trained on.
         nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
-        decision: how the outputs of the models become probabilities and a class.
-        class_names: the names of the models' classes or labels; ``None`` for their numbers.
+        decision: the rule that turns outputs into probabilities, and probabilities into a class.
+        class_names: the names of the models' classes or labels; ``None`` for their indices.
         device: the device for the computation.
         how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; ``memory`` does not include the result.
 
@@ -293,7 +293,7 @@ def predict(
 
 
 def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
-    """Raise an error if the features of ``graph`` are not the ``width`` features of the training.
+    """Raise an error if ``graph`` does not have the ``width`` features of the training.
 
     Raises:
         RunError: the features differ; the message names the columns of ``schema``, the schema of the training.
@@ -311,7 +311,7 @@ def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
 
 
 def _joined(there: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """Text ``(n,)``: the names of the true labels, separated by semicolons."""
+    """Text ``(n,)``: the names of the labels that are true in ``there``, separated by semicolons."""
     return np.array([";".join(np.array(names)[row]) for row in there], np.str_)
 
 
@@ -324,7 +324,7 @@ def _short(text: str) -> str:
 
 
 def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
-    """Text ``(n,)``: train, val, test or empty."""
+    """Text ``(n,)``, the split of each node: ``train``, ``val``, ``test`` or empty."""
     out = np.zeros(len(nodes), "U5")
     for name, split in zip(MASKS, SPLITS, strict=True):
         if (mask := getattr(graph, name)) is not None:
@@ -333,7 +333,7 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 
 
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``nodes``, as indices of ``classes`` by name; -1 or NaN for unknown labels."""
+    """The labels of ``nodes``, as indices into ``classes`` (matched by name); -1 or NaN for unknown labels."""
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":

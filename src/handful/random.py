@@ -1,4 +1,4 @@
-"""The random streams of handful: each belongs to (seed, epoch, step, …), so that a run can be repeated."""
+"""The random streams of handful. Each stream has keys (seed, epoch, step, …), so that a run can be repeated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def generator(seed: int, *keys: int) -> np.random.Generator:
 
     Args:
         seed: the seed of the run.
-        keys: any number of keys for the purpose of the stream, such as epoch and step; their order matters.
+        keys: the other keys of the stream, such as epoch and step; the order of the keys matters.
 
     >>> generator(42, 0, 1).integers(100, size=3).tolist() == generator(42, 0, 1).integers(100, size=3).tolist()
     True

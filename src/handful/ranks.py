@@ -32,7 +32,7 @@ WAIT_SECONDS = 300.0
 SILENCE = timedelta(minutes=30)
 """The time that a rank waits for a message: longer than any step, evaluation or loading of a graph."""
 PIECE = 1 << 28
-"""The bytes of one message between two ranks."""
+"""The maximum bytes of one message between two ranks."""
 
 
 def rank() -> int:
@@ -60,7 +60,7 @@ def restarted() -> bool:
 
 
 def owner(index: int, per_step: float, ranks: int) -> int:
-    """The rank that computes batch ``index`` of an epoch where a step takes ``per_step`` batches.
+    """The rank that computes batch ``index`` of an epoch, if a step has ``per_step`` batches.
 
     >>> [owner(index, per_step=3, ranks=2) for index in range(6)]
     [0, 1, 0, 0, 1, 0]
@@ -110,7 +110,7 @@ _MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
 
 
 def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
-    """Wait for every rank; the error names the missing ranks."""
+    """Wait for every rank; after ``wait`` seconds, raise an error with the missing ranks."""
     names = [f"here/{other}" for other in range(ranks)]
     store.set(names[me], "yes")
     try:
@@ -122,7 +122,7 @@ def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
 
 
 def _share_cores() -> None:
-    """Use this rank's share of the cores, if torchrun has set the number of threads to one."""
+    """Divide the cores among the ranks of this machine, if torchrun has set the number of threads to one."""
     together = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if together > 1 and os.environ.get("OMP_NUM_THREADS", "1") == "1":
@@ -130,7 +130,7 @@ def _share_cores() -> None:
 
 
 def own_device(device: str | torch.device) -> str | torch.device:
-    """``device``; the GPU of this rank for ``cuda`` with several ranks."""
+    """``device``; if ``device`` is ``cuda`` and there are several ranks, the GPU of this rank."""
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if size() > 1 and str(device) == "cuda" else device
 
 
@@ -190,12 +190,12 @@ def largest(*values: float) -> list[float]:
 
 
 def broadcast(value: Any) -> Any:
-    """The ``value`` of rank 0: plain values of JSON, or NaN."""
+    """Send the ``value`` of rank 0 to all ranks, and return it; it has plain JSON values or NaN."""
     return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
 def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of rank 0, on the CPU."""
+    """Send the tensors of rank 0 to all ranks, and return them, on the CPU."""
     kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
     out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
     for name, one in out.items():
@@ -204,7 +204,7 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gather(value: Any) -> list[Any]:
-    """The ``value`` of every rank, in order: plain values."""
+    """Collect the ``value`` of every rank, in the order of the ranks; values are plain JSON values."""
     if size() == 1:
         return [value]
     text = json.dumps(value).encode()
@@ -216,7 +216,7 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
     """All-to-all: ``out[r]`` goes to rank ``r``.
 
     Args:
-        out: one tensor on the CPU for each rank, of any length, all of one type and one width.
+        out: one tensor on the CPU for each rank, of any length, all with the same dtype and width.
 
     Returns:
         One tensor from each rank, in the order of the ranks.
@@ -246,7 +246,8 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
 
 
 def share(count: int, of: int | None = None) -> tuple[int, int]:
-    """Start and end of the rows, out of ``count``, that belong to rank ``of``; by default, to this rank.
+    """The start and end of rank ``of``'s range when ``count`` rows are divided among the ranks; by default, this
+    rank's.
 
     >>> share(5)
     (0, 5)
@@ -256,7 +257,7 @@ def share(count: int, of: int | None = None) -> tuple[int, int]:
 
 
 def fill(rows: Tensor) -> Tensor:
-    """``rows``, completed in place with the rows of the other ranks; each rank has computed only its own ``share``."""
+    """Complete ``rows`` in place with the rows of the other ranks; each rank has computed only its own ``share``."""
     for other in range(size()):
         lo, hi = share(len(rows), other)
         _send(rows[lo:hi], other)
@@ -272,7 +273,7 @@ def _send(tensor: Tensor, source: int) -> None:
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    """The memory of a contiguous tensor."""
+    """The memory of a contiguous tensor, as a tensor of bytes."""
     return tensor.view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
 
 
@@ -283,7 +284,8 @@ def start(processes: int, command: Sequence[str]) -> None:
     """Run ``python COMMAND`` in ``processes`` processes on this machine, by torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed. The exit code is that of the first failed process, which has printed its error.
+        SystemExit: a process failed. The exit code is the exit code of the first failed process, which has printed its
+            error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -45,7 +45,7 @@ class OpenedRun:
 
     Args:
         path: the folder.
-        experiment: the experiment; ``None`` for a run of ``fit``, whose graph has no name.
+        experiment: the experiment; ``None`` for a run of ``fit``, which does not record the name of its graph.
         folders: the folders of the seeds that have ended.
     """
 
@@ -86,8 +86,9 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models for predictions: the models that were trained again on all labels, if they
-        exist."""
+        """The folders of the models for predictions. If there are models that were trained again on all labels, these
+        are used.
+        """
         again = self.path / REFIT
         return open_run(again).folders if (again / "config.json").exists() else self.folders
 
@@ -130,7 +131,7 @@ class OpenedRun:
 
     @cached_property
     def schema(self) -> Schema | None:
-        """The schema of the tables of the run's graph; ``None`` if it was not made from tables."""
+        """The schema of the tables of the run's graph; ``None`` if the graph was not made from tables."""
         result = self.encoding.get("schema")
         if result is None:
             return None
@@ -147,8 +148,8 @@ class OpenedRun:
             graph: a name or a path, as for ``handful.load``, or an edge list in memory, such as a table of pandas;
                 ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
-            say: called with warnings, such as unknown categories, and columns that differ from those in training.
-            options: ``strict``, to refuse such columns; and ``unknown``, the treatment of unknown ids in edges.
+            say: called with warnings, such as unknown categories, or columns that differ from the columns in training.
+            options: ``strict``: raise an error for such columns; ``unknown``: the treatment of unknown ids in edges.
         """
         asked = self.experiment
         if graph is None:
@@ -185,7 +186,7 @@ class OpenedRun:
 
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
-        """The ``Graph.identity()`` of the graph of every seed; empty if the folder does not have it."""
+        """The ``Graph.identity()`` of the graph of every seed; empty if the folder has no identities."""
         return [read_config(folder.config).get("data") or {} for folder in self.folders]
 
     @property
@@ -194,7 +195,7 @@ class OpenedRun:
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
-        """``graph``, if it has the features of the training and, for label features, its classes.
+        """Return ``graph`` if it has the features of the training.
 
         Raises:
             RunError: they differ; for features the message names the columns.
@@ -218,7 +219,7 @@ class OpenedRun:
         scratch: Path | None = None,
         progress: Progress | None = None,
     ) -> Prediction:
-        """The predictions for ``nodes``: the mean over the seeds, and their spread.
+        """Predict ``nodes``: the mean of the seeds' predictions, and their spread.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
@@ -240,8 +241,8 @@ class OpenedRun:
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """``(N,)``: the name of the predicted class of every node, by the mean of the seeds' probabilities; for several
-        labels, the names of the predicted labels; for a regression, the number.
+        """``(N,)``: for every node, the name of the predicted class, by the mean of the seeds' probabilities; for
+        several labels, the names of the predicted labels; for a regression, the predicted value.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -253,7 +254,7 @@ class OpenedRun:
         return self.prediction(graph).predicted
 
     def predict_proba(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """float32 ``(N, classes)``: the mean over the seeds of the probability of every class."""
+        """float32 ``(N, classes)``: the probability of every class, averaged over the seeds."""
         return self.prediction(graph).probabilities
 
     def embed(self, graph: Graph | str | Path | None = None) -> np.ndarray:
@@ -308,7 +309,7 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
 
     Args:
-        opened: the run; afterwards it predicts with the new models, which are in its folder ``refit``.
+        opened: the run; afterwards the run predicts with the new models, which are in its folder ``refit``.
         resume: whether to continue an interrupted training.
         how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 

@@ -1,4 +1,4 @@
-"""``Settings``: how to train; ``TableOptions``: how tables become a graph. All their defaults are here."""
+"""``Settings``: how to train. ``TableOptions``: how tables become a graph. This module has the defaults of both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GraphOn = Literal["auto", "device", "host"]
 
 @dataclass(frozen=True)
 class Range:
-    """The range of an option: from ``low`` to ``high``, including both ends unless they are ``open``."""
+    """The range of an option, from ``low`` to ``high``. An end belongs to the range unless it is ``open``."""
 
     low: float
     high: float = math.inf
@@ -60,13 +60,13 @@ _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """``value`` in the plain type of its option; or an error with the values that the option accepts.
+    """Convert ``value`` to the plain type of its option, or raise an error with the values that the option accepts.
 
     Args:
         name: the name of the option, for the message.
         value: the value to check.
-        hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``, ``tuple[str, ...]`` or a ``Literal`` of
-            names; with a ``Range`` where it is ``Annotated``; or any of these ``| None``.
+        hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``, ``tuple[str, ...]`` or a ``Literal`` of names;
+            an ``Annotated`` type has a ``Range``; any type may be ``| None``.
 
     >>> check_value("lr", 1, float), check_value("patience", None, Count | None)
     (1.0, None)
@@ -108,7 +108,7 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
 
 
 def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
-    """A tuple of whole numbers, from one number, a sequence of numbers, or a text with commas."""
+    """Convert one number, a sequence of numbers, or a text with commas to a tuple of whole numbers."""
     with suppress(TypeError, ValueError):
         given = [int(one) for one in value.split(",")] if isinstance(value, str) else value
         numbers = tuple(index(one) for one in (given if isinstance(given, Iterable) else (given,)))
@@ -118,7 +118,7 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
-    """A tuple of texts, from one text or a sequence of texts."""
+    """Convert one text or a sequence of texts to a tuple of texts."""
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
     if not all(isinstance(one, str) for one in names):
         raise HandfulError(f"{name} must be texts, got {value!r:.60}")
@@ -140,37 +140,38 @@ class Settings:
         epochs: number of passes over the batches of the sampler.
         lr: learning rate, such as 0.01.
         weight_decay: weight decay of the optimiser, such as 1e-4.
-        decayed: which parameters decay: ``all``, or ``weights`` (without biases and norms, which are vectors).
-        optimizer: ``adam``, ``adamw``, ``sgd``, or ``sgdm`` for SGD with heavy-ball momentum.
-        momentum: momentum of ``sgdm``.
-        scheduler: schedule of the learning rate over epochs: ``constant``, or ``cosine`` or ``linear`` down to 0.
+        decayed: which parameters decay: `all`, or `weights` (all except biases and norms, which are vectors).
+        optimizer: optimiser: `adam`, `adamw`, `sgd`, or `sgdm` (SGD with heavy-ball momentum).
+        momentum: momentum of `sgdm`.
+        scheduler: schedule of the learning rate over epochs: `constant`; `cosine` or `linear` decay to 0.
         clip: maximum norm of a step's gradient, such as 1.0; ``None`` for no limit.
-        class_weight: ``balanced`` weights the loss of a node by n / (classes · n_c), as scikit-learn does, if n_c of
-            the n training nodes have its class; ``none`` gives all nodes the same weight.
-        task: ``classification``, ``regression`` or ``multilabel``; ``None`` for the task of the graph.
-        metric: the metric that chooses the best epoch: ``accuracy``, ``balanced_accuracy``, ``f1``, ``macro_f1``,
-            ``average_precision``, ``roc_auc``, ``r2``, ``mae``, ``rmse``; ``None`` for the metric of the graph.
-        positive: for two classes, the name or number of the positive class; ``None`` for the positive class of the
-            graph, by default the rarer class.
-        threshold: the decision threshold for the positive class: ``half`` for 0.5, or ``f1`` for the threshold with the
-            best F1 on the validation nodes.
-        update: ``step``, one optimiser step per batch; or ``epoch``, one step per epoch on the mean of the batches'
-            losses (the paper's "RNS (no batch)").
+        class_weight: weights of the classes in the loss; `balanced`: n / (classes · n_c) for a class with n_c of the n
+            training nodes, as in scikit-learn; `none`: all classes have the same weight.
+        task: task: `classification`, `regression` or `multilabel`; ``None`` for the task of the graph.
+        metric: the metric for choosing the best epoch: `accuracy`, `balanced_accuracy`, `f1`, `macro_f1`,
+            `average_precision`, `roc_auc`, `r2`, `mae` or `rmse`; ``None`` for the metric of the graph.
+        positive: for two classes, the name or index of the positive class; ``None`` for the positive class of the
+            graph, which is the rarer class by default.
+        threshold: the decision threshold of the positive class; `half`: 0.5; `f1`: the threshold with the best F1 on
+            the validation nodes.
+        update: when the optimiser makes a step; `step`: after each batch; `epoch`: once per epoch, on the mean of the
+            batches' losses (the paper's "RNS (no batch)").
         parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. Skipped batches (see
-            ``skipped`` of a ``Run``) count among the k batches and add nothing. The last step of an epoch may have
+            ``skipped`` of a ``Run``) count among the k batches and have no gradient. The last step of an epoch may have
             fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
-        precision: ``fp32``, or ``bf16`` for autocast with master weights in float32.
+        precision: precision: `fp32`, or `bf16` (autocast with master weights in float32).
         evaluate_every: number of epochs between evaluations; the last epoch is always evaluated.
-        evaluation: ``exact``, on the full graph; or ``sampled``, on sampled neighbourhoods of the evaluated nodes.
-        evaluation_fanout: the fanout of ``sampled`` evaluation, such as 15,10; -1 takes all edges. ``None`` for the
-            fanout of the run's sampler if that is ``neighbor``, else for the default of ``neighbor``.
-        patience: stop after this many evaluations without a better validation metric, such as 20; ``None`` for never.
-        first_hop: the neighbours that the first layer aggregates: ``sampled``, the neighbours in the batch; ``exact``,
-            all neighbours in the full graph, aggregated once before training, for GraphSAGE and GCN. ``auto`` is
-            ``exact`` without ``mean_field`` and ``sampled`` with it. If the model, the sampler or the memory does not
-            allow this, ``auto`` is ``sampled`` without a mean field.
-        mean_field: the weight λ of the mean-field neighbour, which replaces missing neighbours in a part, such as 3; 0
-            for none. For GraphSAGE and GCN. See ``handful.mean_field``.
+        evaluation: evaluation on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
+            (`sampled`).
+        evaluation_fanout: the fanout of `sampled` evaluation, such as `15,10`; -1 takes all edges. ``None`` for the
+            fanout of the run's sampler if the sampler is ``neighbor``, else for the default of ``neighbor``.
+        patience: stop after this many evaluations, such as 20, without a better validation metric; ``None`` for never.
+        first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all neighbours
+            in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` is ``exact``
+            without ``mean_field``, and ``sampled`` with ``mean_field``. If the model, the sampler or the memory does
+            not allow this choice, ``auto`` is ``sampled`` without a mean field.
+        mean_field: the weight λ, such as 3, of the mean-field neighbour, which replaces the neighbours outside the
+            part; 0 for none. For GraphSAGE and GCN. See ``handful.mean_field``.
         label_features: also use the training labels of neighbours, in training those outside of the batch. For classes,
             and for samplers of induced subgraphs, such as ``rns``. See ``handful.training.label_features``.
         trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
@@ -232,13 +233,14 @@ class Settings:
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
-"""The defaults of `handful train`, `plan`, `compare` and `parts`: enough epochs at this learning rate to compare
-samplers and values of m, in minutes."""
+"""The defaults of `handful train`, `plan`, `compare` and `parts`. They suffice to compare samplers and values of m, and
+take minutes.
+"""
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
 """The defaults of `handful train`, if the user sets neither a sampler nor these settings. These defaults are the best
 at equal seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
-"""The default ``patience`` and seeds of `handful train`: on about 20,000 nodes, it takes a minute or two."""
+"""The default ``patience`` and seeds of `handful train`; a training on about 20,000 nodes takes a minute or two."""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
@@ -256,35 +258,41 @@ def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The roles of the columns of tables, and the treatment of their values.
+    """The roles of the columns of tables, and the encoding of their values.
 
     Args:
-        source, target: the column of the edge list with the sources or targets; a usual name by default.
-        weight: the column of the weights of edges; a usual name by default.
-        edge_columns: columns of the edge list whose means over the edges of a node become features of the node.
-        id: the column of the ids of nodes; a usual name by default.
-        label: the column of labels; a usual name by default. Several columns for a multi-label task.
-        split_column: the column with train, val or test; ``split`` by default.
+        source: the column of the edge list with the sources; by default a column with a common name, such as `source`.
+        target: the column of the edge list with the targets; by default a column with a common name, such as `target`.
+        weight: the column of edge weights; by default a column with a common name, such as `weight`.
+        edge_columns: columns of the edge list that become node features: each node gets the mean of the column over its
+            edges.
+        id: the column of node ids; by default a column with a common name, such as `id`.
+        label: the column of labels, or several columns for a multi-label task; by default a column with a common name,
+            such as `label`.
+        split_column: the column with the values `train`, `val` and `test`; by default `split`.
         features: the columns that are features; by default all columns without another role. The columns of
-            ``categorical``, ``hashed`` and ``numbers`` are added.
-        categorical: columns of numbers that are codes: they are one-hot encoded, as text is.
-        hashed: columns of text or lists whose words are hashed, by tf-idf: COLUMN=512 gives 512 features, COLUMN gives
-            64. In Python, this can also be a dictionary of columns and widths.
-        numbers: columns of whole numbers that are features, although all values differ, as in identifiers.
+            ``categorical``, ``hashed`` and ``numbers`` are also features.
+        categorical: columns of numbers that are codes, and are one-hot encoded like text.
+        hashed: columns of text or lists whose words are hashed, with tf-idf weights; `COLUMN=512` gives 512 features,
+            `COLUMN` gives 64. In Python, this can also be a dictionary of columns and widths.
+        numbers: columns of whole numbers that are features, even if all values are distinct, as in a column of
+            identifiers.
         ignore: columns to leave out.
         keep: columns that are not features, such as names; predictions contain them.
-        task: classification, regression (a label that is a number) or multilabel (columns of 0 and 1).
-        impute: the treatment of missing numbers: median replaces them by the median, error refuses them.
-        scale: the scale of numbers: standard, quantile (normal scores) or none.
-        unknown: the treatment of edges to ids without a row in the node table: error, skip, or add (a node with missing
-            values).
-        repeated: merge repeated edges; the new weight is the sum, mean or first of the weights, or the count. By
-            default weights are summed, and edges without weights stay repeated.
+        task: task: `classification`, `regression` (a numeric label) or `multilabel` (columns of 0 and 1).
+        impute: the treatment of missing numbers; `median`: replace a missing number by the median; `error`: stop with
+            an error.
+        scale: the scale of numbers: `standard` (mean 0, deviation 1), `quantile` (normal scores) or `none`.
+        unknown: the treatment of edges to ids without a row in the node table; `error`: stop with an error; `skip`:
+            leave out the edge; `add`: add a node with missing values.
+        repeated: merge repeated edges; the new weight is the `sum`, `mean` or `first` of the weights, or their `count`.
+            By default weights are summed, and edges without weights stay repeated.
         undirected: add the reverse of every edge.
-        decimal: the decimal point of CSV files: . or ,.
-        encoding: the encoding of CSV files, such as latin-1.
-        dates: the order of day, month and year in text: dmy, mdy or ymd; auto detects it.
-        strict: refuse later tables whose columns differ from those in training. Otherwise a note lists them.
+        decimal: the decimal point of CSV files: `.` or `,`.
+        encoding: the encoding of CSV files, such as `latin-1`.
+        dates: the order of day, month and year in text: `dmy`, `mdy` or `ymd`; `auto` detects the order.
+        strict: raise an error if the columns of a later table differ from the columns in training. Otherwise a note
+            lists the differences.
     """
 
     source: str | None = None

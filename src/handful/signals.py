@@ -30,10 +30,10 @@ class Deferred:
 def deferred(until: str | None) -> Iterator[Deferred]:
     """In this context, the first SIGINT or SIGTERM is deferred, with a message; the second acts at once.
 
-    A signal with another handler keeps that handler. On a thread other than the main thread, nothing changes.
+    A signal with a handler of the user keeps that handler. On a thread other than the main thread, nothing changes.
 
     Args:
-        until: the end of the delay in words, for the message; ``None`` for no message.
+        until: when the signal acts, in words, for the message; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None

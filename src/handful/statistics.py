@@ -33,7 +33,7 @@ def finite_mean(values: ArrayLike) -> float:
 
 
 def student_t(share: float, freedom: int) -> float:
-    """The quantile ``share`` of Student's t distribution with ``freedom`` degrees of freedom.
+    """The quantile at probability ``share`` of Student's t distribution with ``freedom`` degrees of freedom.
 
     >>> round(student_t(0.975, 2), 3)
     4.303

@@ -1,8 +1,8 @@
 """A graph on disk: a folder of memory-mapped ``.npy`` files and a JSON header with checksums.
 
 Opening a folder does not read the arrays. When a user opens a folder for the first time, it is verified in full: sizes,
-checksums, and all checks of ``Graph``. A stamp of its files' sizes and times goes to the user's own cache, where no one
-else can write. While the stamp matches, the folder opens without verification.
+checksums, and all checks of ``Graph``. Then a stamp, with the sizes and times of the files, is written to the user's
+own cache, where no other user can write. While the stamp matches the files, the folder opens without verification.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
-"""The number of attempts to read a graph that is being replaced, and the seconds between them."""
+"""The number of attempts to read a graph that is being replaced, and the seconds between two attempts."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", "kept", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -54,7 +54,7 @@ def is_saved(path: str | Path) -> bool:
 
 
 def save(graph: Graph, path: str | Path) -> Path:
-    """Write ``graph`` to the folder ``path``, which appears complete or not at all; an older graph there is replaced.
+    """Write ``graph`` to the folder ``path``, completely or not at all. An older graph at ``path`` is replaced.
 
     Args:
         graph: any graph; its tensors are copied to the CPU first.
@@ -101,12 +101,12 @@ class Folder:
 
     @contextmanager
     def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
-        """A file for the array ``name``, to which the caller appends blocks of rows. The end of the context completes
-        it.
+        """Open a file for the array ``name``, to which the caller appends blocks of rows. The end of the context
+        completes the file.
 
         Args:
             name: one of ``ARRAYS``.
-            dtype: the name of its type in torch.
+            dtype: the name of the array's dtype in torch.
             row: the shape of a row.
         """
         with (self.path / f"{name}.npy").open("wb") as file, ThreadPoolExecutor(1) as worker:
@@ -127,7 +127,7 @@ class Folder:
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
-    """A graph folder to write in pieces. The folder appears at ``path`` only if the context ends without an error.
+    """Open a graph folder to write in pieces. The folder appears at ``path`` only if the context ends without an error.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home:
@@ -158,7 +158,7 @@ def saving(path: str | Path) -> Iterator[Folder]:
 
 
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
-    """The graph saved in the folder ``path``, memory-mapped.
+    """Open the graph in the folder ``path``, memory-mapped.
 
     Changes of the tensors stay in memory; they do not change the files.
 
@@ -167,7 +167,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
         verify: whether to check every byte, even if the stamp matches the files.
 
     Raises:
-        DatasetError: the folder is not a saved graph, or a file of it is missing, cut short or changed.
+        DatasetError: the folder is not a saved graph, or one of its files is missing, truncated or changed.
         GraphError: the files have not changed, but they do not hold a valid graph.
 
     >>> open_graph("no-such-folder")
@@ -258,7 +258,7 @@ class ArrayFile:
         return out.getvalue()
 
     def append(self, rows: Tensor | np.ndarray) -> None:
-        """Add rows, in the type of the file; bfloat16 as bytes."""
+        """Add rows, with the dtype of the file; bfloat16 as bytes."""
         if isinstance(rows, Tensor):
             rows = rows.detach().cpu()
             rows = (rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows).numpy()
@@ -315,7 +315,7 @@ def _swap_in(aside: Path, path: Path) -> None:
 
 
 def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[str, Any]:
-    """The header of a saved graph or a shard: fields, and type, shape, size and checksum of each array.
+    """Read the header of a saved graph or a shard: the fields; and dtype, shape, size and checksum of each array.
 
     Raises:
         DatasetError: ``path`` has no header of a saved graph.
@@ -362,7 +362,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _stored(dtype: str) -> str:
-    """The type of numpy for a type of torch."""
+    """The dtype of numpy for a dtype of torch."""
     return "int16" if dtype == "bfloat16" else dtype
 
 
@@ -389,7 +389,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of a file: first of the bytes from ``start`` on, then of the bytes before ``start``."""
+    """The checksum of the bytes of a file from ``start`` on, followed by the bytes before ``start``."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))

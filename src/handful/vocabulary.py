@@ -23,7 +23,7 @@ METHODS = {
     "rns": "RNS",
     "rns-mean-field": "RNS + mean field",
 }
-"""The order follows the paper's tables; methods that the paper does not have come last."""
+"""The display names of the methods, in the order of the paper's tables; methods that are not in the paper come last."""
 MODELS = {
     "gcn": "GCN",
     "sage": "GraphSAGE",
@@ -94,7 +94,7 @@ def title(name: str) -> str:
 
 
 def hues(names: Sequence[str]) -> list[int]:
-    """The colour of each name: methods have fixed colours, and other names get the first free colour.
+    """Choose a colour for each name: methods have fixed colours, and other names get the first free colour.
 
     >>> hues(["full", "mine", "rns"])
     [1, 2, 0]
@@ -119,8 +119,8 @@ def words(value: Any) -> str:
 
 
 def number(value: float, sign: str = "") -> str:
-    """A number as text with four significant digits, or more if the whole part has more; very large and very small
-    numbers have an exponent.
+    """Format a number with four significant digits, or with more digits if its whole part has more; very large and very
+    small numbers have an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')
@@ -129,7 +129,7 @@ def number(value: float, sign: str = "") -> str:
 
 
 def shown(value: float | None, form: str) -> str:
-    """A number formatted by ``form``; a dash if it is missing or NaN.
+    """Format a number with ``form``; a dash for a missing number or NaN.
 
     >>> shown(0.25, "{:.0%}"), shown(None, "{:.0%}"), shown(float("nan"), "{:.2f}")
     ('25%', '–', '–')

@@ -1,1 +1,1 @@
-"""Benchmarks against PyG, by turns in one process, as ratios."""
+"""Benchmarks of handful against PyG. Both run alternately in one process, and the results are ratios."""

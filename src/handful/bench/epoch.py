@@ -1,8 +1,8 @@
-"""The time of a training epoch of PyG, of handful, and of only its matrix products, by turns; on a CPU or a GPU.
+"""The time of a training epoch of PyG, of handful, and of the matrix products alone, measured alternately.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
-dropout and Adam. The floor is the time of only the dense matrix products of handful's epoch, forward and backward, each
-in its fastest layout on the device.
+dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
+each in its fastest layout on the device.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
-    """Seconds per epoch of every way to train, and their ratios; on a CPU also the pieces of each epoch, on a GPU the
-    memory.
+    """Measure the seconds per epoch of every way to train, and their ratios; on a CPU also the pieces of each epoch, on
+    a GPU the memory.
 
     Args:
         experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
@@ -105,7 +105,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
 
 
 def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Epoch]:
-    """Epochs of handful's training loop, without evaluation."""
+    """Functions, by name, that each run one epoch of a variant of handful's training loop, without evaluation."""
     ways: dict[str, dict[str, Any]] = {"fp32": {}, "bf16": {"precision": "bf16"}}
     if experiment.make_model(graph, 0).hop is not None:
         ways |= {"exact": {"first_hop": "exact"}, "mean_field": VARIANTS["rns-mean-field"]}
@@ -114,7 +114,9 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Epoch]:
 
 
 def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
-    """The number of rows that each layer computes in a part: all nodes, and in the last layer the training nodes."""
+    """The number of rows that each layer computes in a part: the training nodes in the last layer, all nodes in other
+    layers.
+    """
     assert isinstance(experiment.sampler, RandomNodes)
     nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
     layers = int(experiment.options["layers"])
@@ -126,9 +128,9 @@ def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torc
 
     A layer has two products of one shape: one for the neighbours and one for the node itself. The two products can run
     one after the other or as one product of twice the width, with each operand in row or column order. The fastest
-    layout depends on the device, so all layouts are tried first. No training epoch can be faster than this. A CPU
-    without bfloat16 instructions has no separate floor for bfloat16: handful multiplies in float32 there, and torch is
-    much slower.
+    layout depends on the device, so all layouts are tried first. No training epoch can be faster than these products.
+    On a CPU without bfloat16 instructions, there is no separate floor for bfloat16: handful multiplies in float32, and
+    torch is much slower.
     """
 
     def way(dtype: torch.dtype) -> Epoch:
@@ -162,7 +164,7 @@ def floor_of(name: str, ways: dict[str, Any]) -> str:
 
 @torch.no_grad()
 def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
-    """Two products ``(n, k) · (k, m)`` in their fastest layout, into existing buffers."""
+    """A function that computes two products ``(n, k) · (k, m)`` in their fastest layout, into existing buffers."""
 
     def both_orders(a: int, b: int) -> list[Tensor]:
         return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]
@@ -186,7 +188,7 @@ def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) ->
 
 
 def profile(epoch: Epoch) -> dict[str, float]:
-    """The share of an epoch's time that each of ``PIECES`` takes in the main thread; ``other`` is the remainder."""
+    """The fraction of an epoch's time that each of ``PIECES`` takes in the main thread; ``other`` is the remainder."""
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise the profiler writes to stderr
     from torch import profiler
 
@@ -201,7 +203,7 @@ def profile(epoch: Epoch) -> dict[str, float]:
 
 
 def peak_bytes(epoch: Epoch, device: torch.device) -> int:
-    """The growth of the allocated GPU memory during an epoch, at its peak, in bytes."""
+    """The peak of the allocated GPU memory during an epoch, minus the memory before the epoch, in bytes."""
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     epoch()
@@ -209,7 +211,7 @@ def peak_bytes(epoch: Epoch, device: torch.device) -> int:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """The result as a table: with the pieces of an epoch on a CPU, or the memory on a GPU."""
+    """Make a table of the result, with the pieces of an epoch on a CPU, or the memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []

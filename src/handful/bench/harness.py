@@ -1,7 +1,7 @@
-"""Measurements by turns: every work runs once per round; ratios are taken within a round, and medians over the rounds.
+"""Alternating measurements: every task runs once per round. A ratio is computed per round; the result is the median.
 
-Other programs on the machine slow all works of a round by about the same factor. So the ratio of two works is taken in
-every round, and the result is the median of the ratios.
+Other programs on the machine slow all tasks of a round by about the same factor. So the ratio of two tasks is computed
+in every round, and the result is the median of the ratios.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
 
 @dataclass(frozen=True)
 class Turns:
-    """The seconds of each work in each round.
+    """The seconds of each task in each round.
 
     >>> turns = Turns({"theirs": [4.0, 12.0, 6.0], "ours": [2.0, 4.0, 2.0]})
     >>> turns.medians, turns.ratio("theirs", "ours")
@@ -35,7 +35,7 @@ class Turns:
 
     @property
     def medians(self) -> dict[str, float]:
-        """The median over the rounds, by work."""
+        """The median of the seconds over the rounds, by task."""
         return {name: median(took) for name, took in self.seconds.items()}
 
     def ratios(self, above: str, below: str) -> list[float]:
@@ -48,11 +48,11 @@ class Turns:
 
 
 def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say: Say) -> Turns:
-    """Run all works in every round; every second round runs in reverse order.
+    """Run all tasks in every round; every second round runs in reverse order.
 
     Args:
-        works: functions that return their seconds. Compile their kernels before.
-        rounds: the number of runs of each work.
+        works: the tasks, functions that return their seconds. Compile the kernels before.
+        rounds: the number of runs of each task.
         say: called with the name of the current work.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
@@ -64,7 +64,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device | None = None) -> float:
-    """The seconds of ``work``, including its work on the GPU if ``device`` is one."""
+    """The seconds of ``work``; if ``device`` is a GPU, including the computation on the GPU."""
     from torch import cuda
 
     waits = device is not None and device.type == "cuda"

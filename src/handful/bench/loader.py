@@ -1,4 +1,4 @@
-"""An epoch of random-node batches: PyG's loader and handful's, by turns in one process.
+"""The time of an epoch of random-node batches: PyG's loader and handful's loader, alternately in one process.
 
 The graph has no features: the benchmark measures only nodes and edges. The loaders yield a ``Data`` with
 ``edge_index``.
@@ -24,13 +24,13 @@ from handful.training.cost import peak_ram, resting_ram
 from handful.vocabulary import shown
 
 FEW = 2
-"""The smallest number of parts that handful is measured with: its cost must not grow with the parts."""
+"""The smallest number of parts for handful, to show that the cost does not grow with the number of parts."""
 WHOLE = 20
 """With more parts than this, PyG's epoch is extrapolated from its first batches."""
 
 
 def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: int, say: Say) -> dict[str, Any]:
-    """Seconds per epoch of every loader, the ratios between them, and the memory that ours needs beyond the CSR.
+    """Measure the seconds per epoch of every loader, their ratios, and the memory of handful's loader besides the CSR.
 
     Args:
         nodes, edges: the size of the synthetic graph. The number of directed edges is approximate.
@@ -71,7 +71,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
 
 
 def whole_epoch(batches: Iterable[Any]) -> float:
-    """Seconds to go through all ``batches``."""
+    """The seconds to iterate over all ``batches``."""
     start = perf_counter()
     for batch in batches:
         del batch  # without this, two batches would be in memory
@@ -79,7 +79,7 @@ def whole_epoch(batches: Iterable[Any]) -> float:
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:
-    """Seconds of an epoch as in handful's own training: nodes and CSR, without prefetching."""
+    """The seconds of an epoch of nodes and CSR, as in handful's own training, without prefetching."""
     return whole_epoch(RandomNodes(m).subgraphs(graph, seed, epoch=0))
 
 
@@ -107,7 +107,7 @@ def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
 
 
 def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
-    """A graph with power-law degrees and without features, as a ``Graph`` and as PyG's ``Data``."""
+    """Make a graph with power-law degrees and without features; return it as a ``Graph`` and as PyG's ``Data``."""
     from torch_geometric.data import Data
 
     graph = generate(BlockModel(nodes=nodes, degree=edges / nodes, features=0, seed=seed))
@@ -115,7 +115,7 @@ def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
 
 
 def loader_table(result: dict[str, Any]) -> Table:
-    """The result as a table: a row for each number of parts."""
+    """Make a table of the result: a row for each number of parts."""
     seconds, ratio, extra = result["seconds"], result["ratio"], result["peak_extra_memory_over_csr_of"]
     rows = []
     for m in sorted({int(name.rpartition("_m")[2]) for name in seconds}):

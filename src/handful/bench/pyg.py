@@ -1,4 +1,4 @@
-"""PyG's side of the benchmarks: the same model as a PyG user writes it."""
+"""PyG in the benchmarks: the same model, written as a PyG user writes it."""
 
 from __future__ import annotations
 
@@ -64,10 +64,12 @@ def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
 
 
 def pyg_epoch(experiment: Experiment, graph: Graph, csr: bool = False, most: int | None = None) -> Callable[[], None]:
-    """An epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each batch.
+    """A function that runs an epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each
+    batch.
 
     The loader runs on the CPU, as in PyG's examples, and its batches move to the experiment's device. An epoch has the
-    parts of the experiment's sampler, at most ``most`` of them. If the sampler has no parts, it has the full graph.
+    parts of the experiment's sampler, but at most ``most`` parts. If the sampler has no parts, an epoch has the full
+    graph.
     """
     pyg, data, device = require_pyg("epoch"), to_pyg(graph), torch.device(experiment.device)
     torch.manual_seed(experiment.seeds[0])

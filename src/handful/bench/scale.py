@@ -37,7 +37,7 @@ _IO = Path("/proc/self/io")
 def bench_scale(
     experiments: Sequence[Experiment], memory: int, rounds: int, folder: Path | None, say: Say
 ) -> dict[str, Any]:
-    """Make each graph on disk, and train epochs on it with and without the budget, by turns.
+    """Make each graph on disk, and train epochs on it alternately with and without the budget.
 
     Args:
         experiments: experiments with synthetic graphs; only the first seed of each is used.
@@ -64,7 +64,9 @@ def bench_scale(
 
 
 class Watch(Callback):
-    """Measures the seconds of each phase of an epoch: each report of progress ends a block of its phase."""
+    """Measure the seconds of each phase of an epoch: the time before a progress report belongs to the reported
+    phase.
+    """
 
     def __init__(self) -> None:
         self.seconds, self.since = dict.fromkeys(PHASES, 0.0), time.perf_counter()
@@ -85,7 +87,7 @@ class Watch(Callback):
 
 
 def measure(experiment: Experiment, memory: int, rounds: int) -> dict[str, Any]:
-    """Epochs with and without the budget by turns: seconds, peak memory, bytes of the disk."""
+    """Train epochs alternately with and without the budget, and measure seconds, peak memory and disk traffic."""
     seed = experiment.seeds[0]
     for execution in (InMemory(), WithinBudget(memory=1 << 50)):
         warm = experiment.with_(graph=SMALL).begin(load(SMALL), seed)
@@ -121,7 +123,9 @@ def measure(experiment: Experiment, memory: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_epoch(loop: Loop) -> dict[str, float]:
-    """One epoch: its seconds, also by phase, its disk traffic, and the peak of anonymous memory."""
+    """Train one epoch, and measure its seconds (total and by phase), its disk traffic, and its peak anonymous
+    memory.
+    """
     peak, on = 0, True
 
     def look() -> None:
@@ -149,7 +153,7 @@ def disk_bytes() -> dict[str, int]:
 
 
 def scale_tables(result: dict[str, Any]) -> list[Table]:
-    """The result as a table, and a table of the phases of an epoch within the budget."""
+    """Make a table of the result, and a table of the phases of an epoch within the budget."""
     head = ["nodes", "edges", "graph", "in memory, s", "budget, s", "rate", "peak", "disk read", "ns/edge"]
     rows, phases = [], []
     for graph in result["graphs"]:

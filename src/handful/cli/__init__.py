@@ -29,8 +29,8 @@ from handful.version import __version__
 def main() -> None:
     """Run the command. A mistake of the user is one line on stderr and exit code 2, without a traceback.
 
-    SIGINT ends it with exit code 130 and SIGTERM with 143, after open files are saved. A bug in handful is one line, a
-    file with the details, and exit code 70.
+    SIGINT ends the command with exit code 130, and SIGTERM with 143, after open files are saved. After a bug in
+    handful, the command prints one line, writes a file with the details, and exits with code 70.
     """
     gc.set_threshold(100_000)  # garbage collection over the objects of torch and numba takes a third of a second
     # With several ranks, only the first one prints notes.
@@ -87,7 +87,7 @@ def _stopped(code: int) -> NoReturn:
 
 
 def _confess(error: Exception) -> NoReturn:
-    """Report a bug in handful, and where to send it."""
+    """Print a line about a bug in handful, and write the details to a file."""
     with tempfile.NamedTemporaryFile("w", prefix="handful-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(f"handful {__version__}: {shlex.join(sys.argv[1:])}\n{traceback.format_exc()}")
     what = f"{type(error).__name__}: {error} is a bug in handful {__version__}, not your mistake."

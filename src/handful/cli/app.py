@@ -44,7 +44,7 @@ def handful(version: Version = False) -> None:
     """Train graph neural networks a handful of nodes at a time."""
 
 
-bench = typer.Typer(help="Measure against PyG in the same process, as ratios.", no_args_is_help=True)
+bench = typer.Typer(help="Compare the speed of handful and PyG in one process, as ratios.", no_args_is_help=True)
 app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
 
 
@@ -66,7 +66,7 @@ records: list[Path] = []
 
 
 class Answer(NamedTuple):
-    """The result of a command, as one JSON object or as tables and lines, and its exit code."""
+    """The result of a command: one JSON object, the tables and lines to print, and the exit code."""
 
     payload: Mapping[str, Any]
     tables: Sequence[Table] = ()
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 
 
 def emit(answer: Answer, as_json: bool) -> None:
-    """Print an answer as JSON, or as tables and lines. NaN and infinity become null, since JSON has neither."""
+    """Print an answer as JSON, or as tables and lines. NaN and infinity become null, since JSON has no such numbers."""
     from handful.report.tables import rich_table
 
     if as_json:

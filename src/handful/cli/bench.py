@@ -16,7 +16,7 @@ GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch of handful, of PyG, and of only its matrix products: seconds, ratios, shares of time.
+    """Time a training epoch of handful, of PyG, and of the matrix products alone: seconds, ratios, fractions of time.
 
     With --device cuda, the command also prints the GPU memory; the default graph is then synthetic with 12M edges.
     """
@@ -33,8 +33,8 @@ def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p
 @p.command("threads", of=bench)
 def loader(
     given: p.Given,
-    nodes: Annotated[int, typer.Option(help="Nodes of the synthetic graph.", min=2)] = 2_450_000,
-    edges: Annotated[int, typer.Option(help="Approximate number of its directed edges.", min=2)] = 123_000_000,
+    nodes: Annotated[int, typer.Option(help="Number of nodes of the synthetic graph.", min=2)] = 2_450_000,
+    edges: Annotated[int, typer.Option(help="Approximate number of directed edges.", min=2)] = 123_000_000,
     parts: Annotated[str, typer.Option(help="Numbers of parts, separated by commas.")] = "10,50",
     rounds: Rounds = 3,
     seed: p.Seed = 42,
@@ -52,8 +52,8 @@ def scale(
     given: p.Given,
     nodes: Annotated[str, typer.Option(help="Nodes of each graph, separated by commas.")] = "500000,4000000,20000000",
     degree: Annotated[float, typer.Option(help="Approximate mean degree.")] = 20.0,
-    features: Annotated[int, typer.Option(help="Features of a node, in float16.", min=1)] = 64,
-    train: Annotated[float, typer.Option(help="Share of training nodes.")] = 0.01,
+    features: Annotated[int, typer.Option(help="Number of features of a node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="Fraction of training nodes.")] = 0.01,
     rounds: Rounds = 3,
     folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs while they are measured.")] = None,
     seed: p.Seed = 42,

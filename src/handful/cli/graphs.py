@@ -35,7 +35,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
 
 
 def make_info_table(result: dict[str, Any]) -> Table:
-    """The statistics as a table."""
+    """Make a table of the statistics."""
     split = result["split"]
     homophily = [shown(result[name], "{:.3f}") for name in ("homophily", "adjusted_homophily", "unbiased_homophily")]
     rows = {
@@ -86,7 +86,7 @@ def shard(
     given: p.Given,
     graph: p.Graph,
     shards: Annotated[int, typer.Option(help="Number of shards: one per rank.", min=1)],
-    to: Annotated[Path, typer.Option("--out", help="Folder for shard-0, shard-1, …")],
+    to: Annotated[Path, typer.Option("--out", help="Folder for `shard-0`, `shard-1`, …")],
     seed: p.Seed = 0,
 ) -> Answer:
     """Split a graph into shards. A shard has the edges, features, labels and masks of its nodes."""
@@ -104,7 +104,7 @@ def shard(
 
 
 def split_names(text: str) -> tuple[str, ...]:
-    """The names in a comma-separated list. A backslash before a comma makes it part of a name.
+    """Split a comma-separated list of names. A comma after a backslash is part of a name.
 
     >>> split_names("a, b\\,c")
     ('a', 'b,c')
@@ -122,9 +122,11 @@ def _of_field(field: Field[Any]) -> p.Option:
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
 NAMES = (*OWN, "metric")
-Split = Annotated[str, typer.Option(help="Split if the table has none: rh, rl, random:60/20/20 …; or time:COLUMN.")]
-OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: a fitted one.")
-OWN["metric"] = p.option(str, "Handling", "accuracy, average_precision or roc_auc.")
+Split = Annotated[
+    str, typer.Option(help="Split if the table has none: `rh`, `rl`, `random:60/20/20`, `time:COLUMN`.")
+]
+OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: fit a new schema.")
+OWN["metric"] = p.option(str, "Handling", "Metric of the graph: `accuracy`, `average_precision` or `roc_auc`.")
 
 
 @p.command("memory", name="import", more=OWN)

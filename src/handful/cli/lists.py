@@ -1,4 +1,6 @@
-"""``handful datasets``, ``options`` and ``doctor``: lists of data sets, of names for ``--set``, and of this machine."""
+"""``handful datasets``, ``options`` and ``doctor``: list the data sets, the names for ``--set``, and the properties of
+this machine.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def describe_source(source: Source, place: Path) -> dict[str, Any]:
 
 
 def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
-    """The data sets as a table."""
+    """Make a table of the data sets."""
     head = ["", "nodes", "edges", "features", "classes", "metric", "splits", "on disk"]
     here = {True: "yes", False: "no", None: ""}
     rows = []
@@ -133,7 +135,7 @@ def describe_type(hint: Any) -> str:
 
 
 def format_value(value: Any) -> str:
-    """A value in the syntax of ``--set``.
+    """Format a value in the syntax of ``--set``.
 
     >>> format_value((10, 5)), format_value(True), format_value(None), format_value(1e-3)
     ('10,5', 'true', 'none', '0.001')
@@ -202,7 +204,7 @@ def describe_machine() -> dict[str, str]:
 
 
 def _state(path: Path) -> str:
-    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is."""
+    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is writable."""
     there = next(place for place in (path, *path.parents) if place.exists())
     kind = "writable" if os.access(there, os.W_OK) else "not writable"
     return kind if there == path else f"{kind}, not made yet"

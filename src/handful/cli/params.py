@@ -1,4 +1,5 @@
-"""The options that commands share, the experiments made from them, and ``command``, which makes a command.
+"""The options that commands share, functions that make experiments from options, and ``command``, which makes a
+command.
 
 The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
 or the settings. Checks without torch run while the command line is parsed: the import of torch takes seconds.
@@ -85,7 +86,7 @@ def check_setting(name: str, value: Any) -> Any:
 
 
 def parse_value(text: str) -> Any:
-    """The value of a text: a number, true, false, none, a tuple if it has commas, or the text itself."""
+    """Convert a text to its value: a number, true, false, none, a tuple (if it has commas), or the text itself."""
     if "," in text:
         return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
     try:
@@ -95,7 +96,7 @@ def parse_value(text: str) -> Any:
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` as named values; settings are checked."""
+    """Parse ``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` to values by name; settings are checked."""
     result: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -111,7 +112,7 @@ def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
-    """``"1,2,4"`` as integers."""
+    """Parse ``"1,2,4"`` to integers."""
     try:
         values = tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
@@ -153,7 +154,7 @@ def describe(thing: Any) -> dict[str, str]:
     """The first sentence about each argument in the docstring of a class.
 
     >>> describe(Settings)["momentum"]
-    'momentum of sgdm'
+    'momentum of `sgdm`'
     """
     block = (inspect.getdoc(thing) or "").partition("Args:\n")[2].partition("\n\n")[0]
     result: dict[str, str] = {}
@@ -178,7 +179,7 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 
 
 def _of_setting(name: str, hint: Any) -> Option:
-    """The option of a setting; help shows the most frequent options."""
+    """Make the option of a setting; help shows only the most frequent options."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
     panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
@@ -187,10 +188,10 @@ def _of_setting(name: str, hint: Any) -> Option:
 
 
 OF_MODEL = {
-    "model": choice("model", MODELS, MODEL, f"Model: {', '.join(MODELS)}. Default: sage."),
+    "model": choice("model", MODELS, MODEL, f"Model: `{'`, `'.join(MODELS)}`. Default: sage."),
     "hidden": option(int, MODEL, "Width of the layers, such as 256."),
     "layers": option(int, MODEL, "Number of layers, such as 4."),
-    "dropout": option(float, MODEL, "Share of activations that a training step drops, such as 0.5."),
+    "dropout": option(float, MODEL, "Fraction of activations that a training step drops, such as 0.5."),
     "norm": option(str),
     "residual": option(bool),
     "input_projection": option(bool),
@@ -198,20 +199,20 @@ OF_MODEL = {
     "heads": option(int),
 }
 OPTIONS = {
-    "split": option(str, DATA, "Split of the graph, such as rh, or one to draw, such as stratified:60/20/20."),
+    "split": option(str, DATA, "A split of the graph, such as `rh`, or a random split, such as `stratified:60/20/20`."),
     "root": option(str, DATA, "Folder of data sets. Default: $HANDFUL_HOME, or the user's cache."),
     **OF_MODEL,
-    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: {', '.join(SAMPLERS)}. Default: rns."),
-    "parts": option(str, SAMPLER, "m, the number of parts of rns, such as 8. Default: 4.", check=parse_value),
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
+    "parts": option(str, SAMPLER, "m, the number of parts of `rns`, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "Seeds separated by commas, such as 1,2,3; one run per seed.", check=parse_integers),
-    "set": option(list[str], TRAINING, "Any other option by name, such as -s clip=1.0; repeatable.", "--set", "-s"),
-    "device": option(str, EXECUTION, "Device: cpu, cuda or cuda:1; cuda:0,cuda:1 share the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as 8GiB, with data on disk. Default: none.", check=_size),
+    "seeds": option(str, TRAINING, "Comma-separated seeds, such as `1,2,3`; one run per seed.", check=parse_integers),
+    "set": option(list[str], TRAINING, "Any other option by name, such as `-s clip=1.0`; repeatable.", "--set", "-s"),
+    "device": option(str, EXECUTION, "Device: `cpu`, `cuda`; `cuda:0,cuda:1` share the layers. Default: cpu."),
+    "memory": option(str, EXECUTION, "Memory budget, such as `8GiB`; data stays on disk. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; their times are less exact. Default: 1.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: local or ray. Default: local."),
-    "out": option(Path, RECORDS, "Folder for the records, such as runs/mine. Default: a new one under runs/."),
+    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; times are then less exact. Default: 1.", min=1),
+    "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: `local` or `ray`. Default: local."),
+    "out": option(Path, RECORDS, "Folder for the records. Default: a new folder in `runs`."),
 }
 """The options that commands share. Help shows the most frequent options, and `handful options` shows all."""
 OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
@@ -223,7 +224,7 @@ Graph = Annotated[str, GRAPH]
 KNOWN = check_known("sampler", METHODS)
 Samplers = Annotated[
     str,
-    typer.Option(help="Samplers, separated by commas, such as rns,neighbor.", callback=KNOWN, rich_help_panel=SAMPLER),
+    typer.Option(help="Comma-separated samplers, such as `rns,neighbor`.", callback=KNOWN, rich_help_panel=SAMPLER),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
@@ -244,8 +245,9 @@ def train_defaults(given: Given) -> dict[str, Any]:
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
-    """The experiment of a command with one sampler, from its ``own`` arguments, ``given`` options and ``usual``
-    defaults."""
+    """Make the experiment of a command with one sampler, from ``own`` arguments, ``given`` options and ``usual``
+    defaults.
+    """
     from handful.samplers import sampler_class
 
     name = given.get("sampler", "rns")
@@ -257,7 +259,7 @@ def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = 
 def make_comparison(
     graph: str, given: Given, samplers: str, usual: Mapping[str, Any], **own: Any
 ) -> tuple[hf.Experiment, dict[str, dict[str, Any]]]:
-    """The experiment of a command with several samplers, and the options of each."""
+    """Make the experiment of a command with several samplers, and the options of each sampler."""
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     if not names:
         raise HandfulError("--samplers names no sampler: give some, such as rns,neighbor,cluster,saint")
@@ -270,7 +272,7 @@ def sort_options(
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
 
-    ``usual`` has defaults; names that neither the model nor the sampler has are left out. Options in ``known`` belong
+    ``usual`` has defaults; a default without an option of the model or sampler is left out. Options in ``known`` belong
     to the first sampler and need no prefix. All other options of samplers need a prefix, as in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
@@ -308,7 +310,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """The experiment ``asked``; if its graph is a file without a split, it gets a random split and prints a note."""
+    """The experiment ``asked``. If its graph is a file without a split, add a random split, and print a note."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: each seed draws {drawn.split}; --split chooses another")
@@ -324,8 +326,9 @@ def choose_folder(out: Path | None, name: str) -> Path:
 
 
 def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
-    """The answer of a command, from a finding. The finding, its page and the versions go to ``folder``, if there is
-    one."""
+    """Make the answer of a command from a finding. If ``folder`` is given, write the finding, its page and the versions
+    there.
+    """
     from handful.report.page import write_finding
     from handful.training.record import environment
 
@@ -343,7 +346,8 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
 def command(
     *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, Option] | None = None
 ) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
-    """Make a function a command: its own parameters, the options of ``names`` and ``more``, and ``--json``.
+    """Make a command from a function. Its options are the function's parameters, the options in ``names`` and ``more``,
+    and ``--json``.
 
     The function gets the given options of ``names`` and ``more`` as ``given``, and returns its answer.
     """
@@ -378,7 +382,7 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """A shared option as a parameter; the help of the option includes the ``usual`` default, if any."""
+    """Convert a shared option to a parameter; the help of the option includes the ``usual`` default, if any."""
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."

@@ -16,8 +16,8 @@ from handful.vocabulary import number
 
 
 def check_costs(text: str) -> float:
-    """The threshold with the least expected cost: fp / (fp + fn), with the costs fn of a missed positive and fp of a
-    false alarm.
+    """The threshold with the least expected cost, fp / (fp + fn), where fn is the cost of a missed positive, and fp of
+    a false alarm.
 
     >>> check_costs("fn=9,fp=1")
     0.1
@@ -29,15 +29,15 @@ def check_costs(text: str) -> float:
 
 
 OWN = {
-    "out": p.option(Path, None, "File for the predictions: .csv, .parquet or .npz."),
-    "nodes": p.option(str, None, "Nodes: unlabelled (default), all, train, val, test, or a file of ids."),
+    "out": p.option(Path, None, "File for the predictions: `.csv`, `.parquet` or `.npz`."),
+    "nodes": p.option(str, None, "Nodes: `unlabelled` (default), `all`, `train`, `val`, `test`, or a file of ids."),
     "changed": p.option(bool, None, "Only nodes whose prediction differs from their label.", "--changed"),
     "embeddings": p.option(bool, None, "Also write the inputs of the last layer of the best seed.", "--embeddings"),
-    "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: the run's."),
-    "cost": p.option(str, None, "Costs of mistakes, such as fn=10,fp=1; they set the threshold.", check=check_costs),
-    "strict": p.option(bool, None, "Refuse tables whose columns differ from those in training.", "--strict"),
-    "unknown": p.option(str, None, "Edges to ids without a row in the node table: error, skip or add. Default: error."),
-    "scratch": p.option(Path, None, "Folder for the files of --memory. Default: beside --out."),
+    "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: as in RUN."),
+    "cost": p.option(str, None, "Costs of mistakes, such as `fn=10,fp=1`, for the threshold.", check=check_costs),
+    "strict": p.option(bool, None, "Stop if the columns of a table differ from the training.", "--strict"),
+    "unknown": p.option(str, None, "Edges to ids not in the node table: `error`, `skip` or `add`. Default: error."),
+    "scratch": p.option(Path, None, "Folder for the files of `--memory`. Default: beside `--out`."),
 }
 
 
@@ -48,7 +48,7 @@ def predict(
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
     table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table of an edge list.")] = None,
 ) -> Answer:
-    """Predict the classes or numbers of nodes, by their ids. The probabilities are means over the seeds."""
+    """Predict the labels of nodes, with the user's own ids. Probabilities are averaged over the seeds."""
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -115,7 +115,7 @@ def predict(
 
 
 def describe_result(result: dict[str, Any], several: bool) -> list[str]:
-    """The summary in sentences."""
+    """Summarise the predictions in sentences."""
     top = sorted(((count, name) for name, count in result["classes"].items() if count), reverse=True)
     some = ", ".join(f"{name} {count:,}" for count, name in top[:6])
     alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
@@ -136,8 +136,8 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
 @p.command()
 def explain(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
-    nodes: Annotated[str | None, typer.Option(help="File of the ids of nodes to explain.")] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Folder for the result. Default: explain in RUN.")] = None,
+    nodes: Annotated[str | None, typer.Option(help="File with the ids of the nodes to explain.")] = None,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder for the result. Default: `explain` in RUN.")] = None,
 ) -> Answer:
     """Measure which columns matter; for given nodes, also which columns and neighbours change the prediction."""
     from handful.predict import choose_nodes
@@ -154,7 +154,7 @@ def explain(
 @p.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study, a comparison or a training.")],
-    file: Annotated[Path | None, typer.Option("--out", help="File of the page. Default: report.html in DIR.")] = None,
+    file: Annotated[Path | None, typer.Option("--out", help="File of the page. Default: `report.html` in DIR.")] = None,
 ) -> Answer:
     """Write one HTML page with the tables, charts and settings of all records in DIR and its subfolders."""
     from handful.report.page import FINDING, read_findings, render

@@ -21,9 +21,9 @@ EVERY = 30.0
 
 
 class Bar(Progress):
-    """A bar that counts ``unit`` and shows elapsed and remaining time; it disappears at the end.
+    """A bar that counts units and shows elapsed and remaining time; the bar disappears at the end.
 
-    Without a terminal, it prints a line every ``every`` seconds.
+    Without a terminal, a line is printed every ``every`` seconds.
     """
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting", every: float = EVERY) -> None:
@@ -58,17 +58,19 @@ class Bar(Progress):
         self.update(self.task, advance=1, description=word)
 
     def trial(self, study: str, done: int, of: int) -> None:
-        """The progress of one of several searches: the ``Report`` of ``tune_samplers``."""
+        """Show the progress of one of several searches; this is the ``Report`` of ``tune_samplers``."""
         self.job(study, done, f"{of} trials")
 
     def job(self, name: str, done: int, word: str) -> None:
-        """The progress of one of several jobs: the ``Progress`` of ``run_jobs``."""
+        """Show the progress of one of several jobs; this is the ``Progress`` of ``run_jobs``."""
         self.jobs[name] = done
         self.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far. Before the first epoch, it prints the task."""
+    """A bar over all epochs of all seeds, with the best result so far. A note at the start
+    describes the labels.
+    """
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:
         super().__init__("epochs", epochs * len(seeds), "training")

@@ -20,7 +20,7 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 COMPARED = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal for all methods: epochs (default), steps or seconds."),
+    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal for all: `epochs` (default), `steps` or `seconds`."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
@@ -83,7 +83,7 @@ def diagnose(
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
-    weights: Annotated[str | None, typer.Option(help="Run or model.safetensors to measure. Default: none.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Run or `model.safetensors` to measure. Default: none.")] = None,
     step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,
@@ -110,12 +110,12 @@ def diagnose(
 # -- the paper's experiments, on any graph ------------------------------------------------------------------------
 
 STUDIED = {
-    "graph": p.option(str, p.DATA, "Graph of the study, such as debian."),
-    "budget": p.option(str, p.TRAINING, "Size of the study: smoke, laptop or paper. Default: laptop."),
-    "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies parts and fanout).", min=0),
-    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out; studies always continue.", "--resume"),
+    "graph": p.option(str, p.DATA, "Graph of the study, such as `debian`."),
+    "budget": p.option(str, p.TRAINING, "Size of the study: `smoke`, `laptop` or `paper`. Default: laptop."),
+    "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies `parts` and `fanout`).", min=0),
+    "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`; studies always continue.", "--resume"),
     "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: as in the study.", min=1),
-    "optimizer": p.option(str, p.TRAINING, "Optimiser of the study backward-error: sgd, sgdm or adam."),
+    "optimizer": p.option(str, p.TRAINING, "Optimiser of the study `backward-error`: `sgd`, `sgdm` or `adam`."),
 }
 
 Name = Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")]
@@ -123,7 +123,7 @@ Name = Annotated[str | None, typer.Argument(help="Name of a study, or all. Defau
 
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
 def study(given: p.Given, name: Name = None) -> Answer:
-    """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted one."""
+    """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted study."""
     from handful.studies import STUDIES, study_names
 
     if name is None:
@@ -164,10 +164,10 @@ def run_one(name: str, given: p.Given) -> Answer:
 
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
-    "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as rns, or 'rns parts=4'; repeatable."),
-    "paper": p.option(bool, None, "Use the paper's architecture and epochs; with --model, of its Table 4.", "--paper"),
+    "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as `rns` or `'rns parts=4'`; repeatable."),
+    "paper": p.option(bool, None, "Use the paper's architecture and epochs (with `--model`, of Table 4).", "--paper"),
     "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
-    "storage": p.option(str, None, "URL of an Optuna storage. Default: tune.db in --out."),
+    "storage": p.option(str, None, "URL of an Optuna storage. Default: `tune.db` in `--out`."),
 }
 
 
@@ -178,10 +178,11 @@ def tune(
     trials: Annotated[int, typer.Option(help="Number of trials per sampling configuration.", min=1)] = 50,
     final: Annotated[bool, typer.Option(help="Train the best configuration of each sampler with all seeds.")] = True,
 ) -> Answer:
-    """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best with all seeds.
+    """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best values with all
+    seeds.
 
     Several `handful tune` commands may share one --storage, even on several machines. Then all commands except one need
-    --no-final. `optuna-dashboard` shows a storage.
+    --no-final. `optuna-dashboard` shows the trials of a storage.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder
@@ -210,7 +211,7 @@ def tune(
 
 
 def list_configurations(asked: hf.Experiment, text: str, given: p.Given) -> list[hf.Experiment]:
-    """The experiments of one ``--sampling``."""
+    """The experiments for one value of ``--sampling``."""
     from handful.studies.presets import GRAPHLAND
     from handful.studies.tuning import paper_space, sampling_space
 

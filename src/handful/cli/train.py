@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 OWN = {
     "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Place of the graph: device, host, auto (default)."),
+    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Graph on `device`, `host` or `auto` (default)."),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
     "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
-    "resume": p.option(bool, p.RECORDS, "Continue the runs in --out."),
-    "tracker": p.option(list[str], p.RECORDS, "Also log to tensorboard, wandb (offline) or mlflow; repeatable."),
+    "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`."),
+    "tracker": p.option(list[str], p.RECORDS, "Also log to `tensorboard`, `wandb` (offline) or `mlflow`; repeatable."),
     "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),
 }
 
@@ -39,7 +39,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     """Train a model for the labels of nodes: mean ± 95% CI over the seeds, each at its best validation epoch.
 
     By default, RNS has a mean-field neighbour or an exact first hop, if the model allows it. `--sampler rns` is RNS as
-    in the paper. `--parts auto` chooses m as `handful parts` does; with --memory, it is the smallest m that fits.
+    in the paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
     """
     from handful import ranks
     from handful.datasets.registry import is_name
@@ -80,8 +80,9 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """The experiment ``asked`` with a chosen m: the smallest m that fits into ``memory``; without a budget, the m with
-    the best validation metric."""
+    """Choose m for the experiment ``asked``: the smallest m that fits into ``memory``; without a budget, the m with the
+    best validation metric.
+    """
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
     from handful.studies.parts import auto_parts
@@ -99,7 +100,7 @@ def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.E
 def run(
     asked: hf.Experiment, folder: Path, given: p.Given, resume: bool, trackers: Sequence[hf.Callback]
 ) -> Answer | None:
-    """Train, and write the finding to ``folder``. Only the first rank has an answer."""
+    """Train, and write the finding to ``folder``. Only rank 0 has an answer."""
     from handful import ranks
     from handful.cli.progress import EpochProgress
     from handful.report.tables import markdown
@@ -147,7 +148,7 @@ def plan(
     processes: Annotated[int, typer.Option(help="Number of processes that share the work, such as 2.", min=1)] = 1,
     timed: Annotated[bool, typer.Option(help="Measure times on this machine, which takes a few seconds.")] = True,
 ) -> Answer:
-    """Estimate memory, disk, traffic and time of training, from the size of the graph and a short calibration.
+    """Estimate memory, disk, network traffic and time of training, from the size of the graph and a short calibration.
 
     The command does not load the graph. The graph need not exist. For example, with the size of ogbn-papers100M:
     `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
@@ -165,7 +166,7 @@ def plan(
 
 
 def make_tables(plan: Plan) -> list[Table]:
-    """The graph, the cost of the requested m, and memory by m."""
+    """Tables of the graph, of the costs of the requested m, and of the memory for each m."""
     shape, chosen = plan.shape, plan.chosen
     rows = {
         "graph": f"{shape.nodes:,} nodes, {shape.edges:,} edges, {shape.features:,} features of {shape.element} bytes, "
@@ -206,7 +207,7 @@ def describe_fit(plan: Plan) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration as text.
+    """Format a duration as text.
 
     >>> format_duration(0.0312), format_duration(75), format_duration(9000)
     ('0.031 s', '75 s', '2.5 h')

@@ -1,4 +1,4 @@
-"""Loading graphs: by name from the registry, or from files."""
+"""Load graphs by name from the registry, or from files."""
 
 from __future__ import annotations
 

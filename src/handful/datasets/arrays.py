@@ -1,7 +1,7 @@
-"""Arrays from ``.npz`` and MATLAB 5 files that others may have made.
+"""Arrays from ``.npz`` and MATLAB 5 files, which may come from others.
 
-The headers of a file are not trusted: lengths are compared with the size of the file and with the free memory before
-anything is read. Python objects are never loaded.
+The headers of a file are not trusted: before an array is read, its length is compared with the size of the file and
+with the free memory. Python objects are never loaded.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
 
 def whole(values: np.ndarray, what: str) -> np.ndarray:
-    """Numbers as int64. They must be whole and exact: a float beyond 2⁵³ represents several integers.
+    """Convert whole numbers to int64. Numbers must be exact: a float beyond 2⁵³ represents several integers.
 
     >>> whole(np.array([1.0, 2.0]), "the labels")
     array([1, 2])
@@ -91,9 +91,9 @@ numpy.savez(sys.argv[2], **{k: v for k, v in found if isinstance(v, numpy.ndarra
 
 
 def read_mat(path: Path) -> dict[str, np.ndarray]:
-    """The dense arrays of real numbers in a file, by name; other arrays are skipped.
+    """Read the dense arrays of real numbers in a file, by name; other arrays are skipped.
 
-    scipy reads it in a separate process, since a wrong tag in the file can crash scipy.
+    scipy reads the file in a separate process, since a wrong tag in the file can crash scipy.
 
     Raises:
         DatasetError: ``path`` is not a complete file of this format.

@@ -1,9 +1,9 @@
 """``debian``: the packages of Debian 12 main as nodes, their dependencies as edges, and their sections as classes.
 
-A node is a binary package. An edge joins two packages if one names the other in Depends, Pre-Depends, Recommends,
-Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no direction, and there
-are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges. A package in several
-versions is one node with the relations of all of them.
+A node is a binary package. An edge joins two packages if one package lists the other in Depends, Pre-Depends,
+Recommends, Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no
+direction, and there are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges.
+A package in several versions is one node with the relations of all versions.
 
 The label is the section. The features come from the words of the short description alone: x is Σ_w idf(w)·p(w) over
 the distinct words w of the line, scaled to mean square 1, where p projects on the 128 leading right singular vectors
@@ -41,13 +41,13 @@ FEATURES = 128
 
 
 def read(path: str | os.PathLike[str], split: str) -> Graph:
-    """The graph of a file that ``examples/build_debian.py`` wrote."""
+    """Read the graph from a file that ``examples/build_debian.py`` wrote."""
     with readable(path, "build it with examples/build_debian.py"):
         return assemble(ArrayFile(Path(path).expanduser()), split)
 
 
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
-    """The graph of these arrays."""
+    """Make the graph from these arrays."""
     label = _integers(arrays, "label")
     larger_ptr, larger = _unpack_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))
@@ -65,7 +65,7 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
 
 
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
-    """float32 ``(packages, 128)``; zeros for a package without a common word."""
+    """The features, float32 ``(packages, 128)``; zeros for a package without a common word."""
     indptr, indices = _unpack_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
     fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1

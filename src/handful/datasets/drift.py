@@ -1,8 +1,8 @@
 """Drift: the differences between a later table and the table of the schema, column by column.
 
-The values of a column fall into bins: numbers between quantiles of the training rows, categories by name, and missing
-and new values into separate bins. The population stability index Σ (q − p)·ln(q/p) compares the shares p of
-the bins in training with the shares q in the later table.
+The values of a column are counted in bins. The bins of numbers are between quantiles of the training rows. Each
+category has a bin. Missing values and new values have separate bins. The population stability index Σ (q − p)·ln(q/p)
+compares the fractions p of the values in each bin in training with the fractions q in the later table.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from handful.vocabulary import number
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
-"""A column has drifted if its index is above this usual limit plus the value that chance alone can give."""
+"""A column has drifted if its stability index exceeds this limit by more than chance alone can explain."""
 LEAST = 1e-4
-"""The smallest share in the index: a smaller share is replaced by this value."""
+"""The minimum fraction in the stability index: smaller fractions are replaced by this value."""
 
 
 def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
-    """``schema`` with the distribution of its columns in the ``fitted`` rows, boolean ``(rows,)``, of its table."""
+    """Add to ``schema`` the distribution of each column in the ``fitted`` rows, boolean ``(rows,)``, of its table."""
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
@@ -50,7 +50,7 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
-    """Σ (q − p)·ln(q/p) over the bins, for shares p before and q now; the minimum share is ``least``.
+    """Σ (q − p)·ln(q/p) over the bins, for fractions p before and q now; the minimum fraction is ``least``.
 
     >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
     0.879
@@ -69,13 +69,13 @@ def _with_shares(column: Column, rows: TableFile, fitted: np.ndarray) -> Column:
 
 
 def _means(column: Column, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(rows,)``, the numbers of a column, or the means of vectors; and a mask of the missing values."""
+    """The numbers of a column, or the means of its vectors, float64 ``(rows,)``; and a mask of the missing values."""
     values, missing = column.numbers(rows)
     return values.mean(1), missing
 
 
 def _count(column: Column) -> int:
-    """The number of bins. The last two are for a new category and for a missing value."""
+    """The number of bins. The last two bins are for new categories and for missing values."""
     return len(column.categories) + 2 * len(column.marks) + 3
 
 
@@ -93,7 +93,9 @@ def _bins(column: Column, rows: TableFile) -> np.ndarray:
 
 
 def _describe(column: Column, rows: TableFile, was: np.ndarray, now: np.ndarray) -> str:
-    """The median of numbers, the shares of new and missing values, and the category with the largest change."""
+    """Describe the drift: the median of numbers, the fractions of new and missing values, and the category with the
+    largest change.
+    """
     said = []
     if column.marks:
         values, missing = _means(column, rows)

@@ -1,8 +1,8 @@
-"""Columns of an edge list as features of nodes: their means over the edges of a node.
+"""Columns of an edge list become node features: the mean of the column over the edges of a node.
 
 The mean over outgoing edges and the mean over incoming edges are two columns of the node table; in an undirected graph
-they are one. A category becomes the shares of its values. A node without edges has a missing value. Then these columns
-are encoded, checked for drift and explained like all others.
+there is one column. A category becomes the fractions of its values. A node without edges has a missing value. These
+columns are then encoded, checked for drift and explained like all other columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handful.datasets.tables import arrow
 
 
 def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> dict[str, Any]:
-    """The new columns of the node table, by name, as arrays of pyarrow.
+    """Compute the new columns of the node table: pyarrow arrays, by name.
 
     Args:
         schema: the encoding of the edge columns.
@@ -52,7 +52,7 @@ def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[n
 
 
 def _array(values: np.ndarray, missing: np.ndarray) -> Any:
-    """The rows of ``values`` as numbers, or as lists if there are several in a row."""
+    """Convert the rows of ``values`` to numbers, or to lists if a row has several values."""
     pa = arrow()
     if values.shape[1] == 1:
         return pa.array(values[:, 0], mask=missing)

@@ -1,4 +1,4 @@
-"""Sorts edges into the rows of a CSR within a memory budget: edges go to a file per range of rows, which is then
+"""Sort edges into the rows of a CSR within a memory budget: each range of rows has a file of edges, which is then
 sorted.
 """
 
@@ -42,7 +42,8 @@ class EdgeSort:
     """Sorts a stream of edges by rows.
 
     Args:
-        folder: the folder for scratch files, which take 8 bytes per edge with int32 ids and are removed at the end.
+        folder: the folder for scratch files. With int32 ids, the files take 8 bytes per edge. They are removed at the
+            end.
         num_nodes: N.
         room: the memory that may be used, in bytes.
         both: whether to add the reverse of every edge.
@@ -66,11 +67,11 @@ class EdgeSort:
 
     @property
     def block(self) -> int:
-        """The maximum number of edges in a block; its temporaries take half of the room."""
+        """The maximum number of edges in a block; the temporaries of a block take half of the room."""
         return int(min(max(self.room // (8 * RECORD_NUMBERS * self.dtype.itemsize), 1), BLOCK))
 
     def add(self, rows: np.ndarray, columns: np.ndarray) -> None:
-        """Add the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` of them.
+        """Add the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` edges.
 
         Raises:
             GraphError: an end of an edge is not a node.
@@ -80,7 +81,7 @@ class EdgeSort:
         self._seen += len(rows)
 
     def rows(self) -> Blocks:
-        """For one range of rows after another: the number of sources of each row, and the sources, ascending."""
+        """Yield, for each range of rows in order, the number of sources of each row, and the sources, ascending."""
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):
             yield from run(lambda k, _: self._sort(some[k]), [(k, k + 1) for k in range(len(some))])
@@ -105,7 +106,7 @@ class EdgeSort:
                     file.write(records[lo:hi].reshape(-1).view(np.uint8).data)
 
     def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
-        """The ranges of a bucket in order; a range that does not fit into memory is split again."""
+        """Split a bucket into ranges that fit into memory, in order; a larger range is split again."""
         for part in self._parts(bucket):
             # A sort needs memory for the sources, and for three numbers per row.
             needed, fits = _size(part.path) // RECORD_NUMBERS + 24 * (1 << part.shift), self.room // (get_threads() + 1)

@@ -1,4 +1,6 @@
-"""Graphs from files: ``.npz``, PyG ``Data`` as a plain dictionary, CSV or Parquet tables, a graph saved by handful."""
+"""Read graphs from files: ``.npz``, the dictionary of a PyG ``Data``, CSV or Parquet tables, or a graph saved by
+handful.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,18 @@ KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a gra
 
 
 def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int | None = None, **fields: Any) -> Graph:
-    """The graph at ``path``, in any format of this module.
+    """Read the graph at ``path``, in any format of this module.
 
     Args:
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
-            ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with the same
-            in a dictionary, as ``torch.save(data.to_dict(), path)`` makes it; an edge list, or a folder with ``edges``
-            and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or a folder of shards, if all
-            ranks read it.
-        fold: the column of the masks, if they are matrices with one column per split.
+            ``num_classes``, ``class_names`` and a split (``train_mask`` …, or ``train_idx`` …); a ``.pt`` with a
+            dictionary of the same arrays, as ``torch.save(data.to_dict(), path)`` writes it; an edge list, or a folder
+            with ``edges`` and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or a folder of
+            shards, if all ranks read it.
+        fold: the column of the masks, if the masks are matrices with one column per fold.
         nodes: the node table, if ``path`` is an edge list.
-        fields: as for ``Graph``; they replace the fields of the file. For tables also ``schema``, ``progress``,
-            ``say`` and the options of ``import_tables``, which other formats ignore.
+        fields: as for ``Graph``; they replace the fields of the file. For tables, also ``schema``, ``progress``,
+            ``say`` and the options of ``import_tables``; other formats ignore these.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks an array that a graph needs.

@@ -1,10 +1,11 @@
-"""The data sets of GraphLand with their official RL and RH masks: seven with classes, which the paper uses, and seven
-with a number to predict.
+"""The data sets of GraphLand with their official RL and RH masks: seven classifications, which the paper uses, and
+seven regressions.
 
 scikit-learn preprocesses the features as in GraphLand's own code:
 
 - Numerical features: a quantile transform to a normal distribution. The most frequent value fills missing values
-  *after* the transform. PyG's ``GraphLandDataset`` fills them *before* the transform, so its features can differ.
+  *after* the transform. PyG's ``GraphLandDataset`` fills missing values *before* the transform, so its features can
+  differ.
 - Fractions: unchanged; the most frequent value fills missing values. In ``avazu-ctr`` and ``artnet-views``, fractions
   are treated as numerical features.
 - Categories: one-hot; a missing value is one more category. A category with two values is one column.
@@ -45,7 +46,7 @@ TASKS: dict[str, dict[str, Any]] = {
 
 
 def read_graphland(folder: Path, name: str) -> Built:
-    """The graph in ``folder`` in GraphLand's layout, and its splits ``rl`` and ``rh``."""
+    """Read the graph and its splits ``rl`` and ``rh`` from ``folder``, in GraphLand's layout."""
     info = _info(folder / "info.yaml")
     if info["task"] not in TASKS:
         raise DatasetError(f"{folder}: the task is {info['task']}, and not one of {', '.join(TASKS)}")
@@ -69,7 +70,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _labels(rows: TableFile, info: dict[str, Any]) -> np.ndarray:
-    """The labels: numbers, NaN if unknown; or classes, -1 if unknown."""
+    """The labels: regression targets, NaN if unknown; or classes, -1 if unknown."""
     target = info["target_name"]
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
@@ -88,7 +89,7 @@ def _split(path: Path, y: np.ndarray) -> Masks:
 
 
 def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
-    """Numerical, fraction and categorical features, in this order and preprocessed; float32."""
+    """The preprocessed features, float32: first numerical, then fraction, then categorical features."""
     categorical, fractions = info["categorical_features_names"], info["fraction_features_names"]
     numerical = [name for name in info["numerical_features_names"] if name not in set(fractions)]
     if fractions_as_numbers:
@@ -117,7 +118,7 @@ def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool 
 
 
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
-    """A data set; without classes, it is a regression."""
+    """Make the source of a data set; without ``classes``, the data set is a regression."""
     published = Archive(name, f"{URL}/{name}.zip", "info.yaml", partial(read_graphland, name=name))
     task = "regression" if classes is None else f"{classes} classes"
     metric = "r2" if classes is None else "average_precision" if classes == 2 else "accuracy"

@@ -1,8 +1,8 @@
 """A graph from an edge list and a node table, in CSV or Parquet, read in blocks for any number of edges.
 
-Edges are read block by block and kept as numbers of four bytes, so 100 million rows take a few gigabytes. With a
-budget, they go directly to a saved folder. Ids are integers or text, never floating-point numbers:
-integers are fastest, all other types are matched as text.
+Edges are read block by block and kept as int32, so 100 million rows take a few gigabytes. With a budget, edges are
+written directly to a saved graph. Ids are integers or text, never floating-point numbers: integers are fastest, all
+other types are matched as text.
 """
 
 from __future__ import annotations
@@ -76,29 +76,29 @@ def import_tables(
     say: Say = _warn,
     **options: Any,
 ) -> Graph:
-    """A graph from an edge list and, for features and labels, a node table; see ``docs/tables.md``.
+    """Import a graph from an edge list and, for features and labels, a node table; see ``docs/tables.md``.
 
-    The edge list has a source and a target column and may have a weight. The node table has an id column, perhaps
-    labels, feature columns, and a split column (train, val, test or empty) or boolean ``train_mask``, ``val_mask`` and
-    ``test_mask``. Nodes are numbered in the order of their table, and keep their ids in ``graph.ids``. ``graph.schema``
-    has the encoding of the columns. Missing numbers are filled and numbers are scaled, by the training rows if the
-    table has a split, else by all rows. Labels are numbered in sorted order; a missing label, or
-    -1 among integers, is unknown. Without a node table, dense integer ids are the node numbers, and other ids are
-    numbered in order of appearance. Edge columns other than the weight and ``edge_columns`` are not used: a warning
-    names them.
+    The edge list has a source column, a target column, and optionally a weight column. The node table has an id column,
+    and optionally labels, feature columns, and a split column (``train``, ``val``, ``test`` or empty) or boolean
+    ``train_mask``, ``val_mask`` and ``test_mask``. Nodes are numbered in the order of the node table; ``graph.ids`` has
+    their ids. ``graph.schema`` has the encoding of the columns. Missing numbers are filled, and numbers are scaled,
+    with statistics of the training rows if the table has a split, else of all rows. Labels are numbered in sorted
+    order; a missing label, or -1 among integers, is unknown. Without a node table, dense integer ids are the node
+    numbers, and other ids are numbered in order of appearance. Edge columns other than the weight and ``edge_columns``
+    are not used: a warning names them.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
             or a folder with the files ``edges`` and ``nodes``.
         nodes: the node table, in the same formats.
         out: the folder to save the graph in; none by default.
-        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. The graph is then written to
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. With a budget, the graph is written to
             ``out`` with the same bytes, and only the node table is in memory as a whole. Edges must have no weights,
             and ids must be in the node table or have no large gaps.
         split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
             ``None`` draws no split. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on
-            the next quarter and tests on the last quarter, even if the table has a split. The column is then not a
-            feature, unless ``features`` has it.
+            the next quarter and tests on the last quarter, even if the table has a split. The column is not a feature,
+            unless it is in ``features``.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown`` and ``strict``.
         progress: called with the number of edges of each block that was read.
@@ -142,7 +142,7 @@ def import_tables(
 
 
 def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
-    """The graph with a drawn ``split``, if it has labels and no split yet."""
+    """Draw ``split`` for the graph, if it has labels and no split yet."""
     if split is None or graph.y is None or graph.train_mask is not None:
         return graph
     return graph.replace(**draw_split(graph, split, seed))
@@ -167,7 +167,9 @@ def _write(
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
-    """Targets and sources of the edges in ``blocks``, each ``(2, E)``, at most ``size`` edges at a time."""
+    """Yield the targets and sources of the edges in ``blocks``, each ``(2, E)``, in pieces of at most ``size``
+    edges.
+    """
     for block in blocks:
         for lo in range(0, block.shape[1], size):
             sources, targets = np.ascontiguousarray(block[:, lo : lo + size])
@@ -193,11 +195,11 @@ class _Tables:
 
     Args:
         roles: the roles of the edge columns.
-        where: the table that error messages name.
+        where: the name of the table in error messages.
         blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        columns: the other columns of the edges that are used, as record batches.
+        columns: the columns of the edge list that become node features, as record batches.
     """
 
     roles: Edges
@@ -209,7 +211,7 @@ class _Tables:
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
-    """The column of ``role``: the chosen one, else the first with a usual name, if any."""
+    """Find the column of ``role``: the chosen column, else the first column with a common name, if any."""
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
@@ -232,7 +234,7 @@ class _Reader:
     say: Say
 
     def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
-        """The content of the tables. With ``scratch``, the edges are in files of that folder."""
+        """Read the tables. With ``scratch``, the edges are in files of that folder."""
         if nodes is None and isinstance(edges, str | Path) and Path(edges).is_dir():
             edges, nodes = (TableFile.find(Path(edges), stem) for stem in ("edges", "nodes"))
         how, schema = self.how, self.schema
@@ -280,7 +282,9 @@ class _Reader:
     def _add_means(
         self, schema: Schema, table: TableFile, listed: TableFile, tables: _Tables
     ) -> tuple[Schema, TableFile, list[str]]:
-        """The schema with the edge columns, the node table with their means, and the names of the new columns."""
+        """Add the edge columns to the schema, and their means to the node table; also return the names of the new
+        columns.
+        """
         edges, problems = arrow().Table.from_batches(tables.columns), Problems()
         rows, roles = replace(listed, names=tuple(edges.column_names), table=edges), schema.edges
         if self.schema is None:
@@ -297,7 +301,7 @@ class _Reader:
         return replace(schema, edges=roles), table, list(means)
 
     def _nodes(self, table: TableFile, schema: Schema, names: list[str]) -> tuple[Any, dict[str, Any], Schema]:
-        """The ids of a node table, its fields of ``Graph``, and its schema, which is given or fitted."""
+        """Read a node table: its ids, the fields of ``Graph``, and its schema, which is given or fitted."""
         problems, how, say = Problems(), self.how, self.say
         if self.schema is not None:
             schema.check(table, say)
@@ -318,7 +322,9 @@ class _Reader:
         return ids, fields, schema
 
     def _labels(self, table: TableFile, schema: Schema) -> _Labels:
-        """The schema with its classes, the fields of the labels, and the masks of a split by time, if any."""
+        """Read the labels: the schema with the classes, the fields of the labels, and the masks of a split by time, if
+        any.
+        """
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
         fields = schema.label_fields(table, self.say)
@@ -327,7 +333,7 @@ class _Reader:
         return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
 
     def _fit(self, table: TableFile, schema: Schema, names: list[str], masks: Split, problems: Problems) -> Schema:
-        """The schema with the encoding of the columns ``names``, fitted to the training rows, if any."""
+        """Fit the encoding of the columns ``names`` to the training rows, if any, and add it to the schema."""
         train = masks.get("train_mask", np.zeros(len(table), bool))
         fitted = train if train.any() else np.ones(len(table), bool)
         columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
@@ -341,7 +347,7 @@ class _Reader:
         return with_profile(schema, table, fitted)
 
     def _choose(self, source: TableFile, roles: Edges) -> tuple[Schema, list[str], TableFile]:
-        """A schema with the roles of the columns of a node table, the names of its features, and the table."""
+        """Choose the roles of the columns of a node table: the schema, the names of the features, and the table."""
         problems, how, say = Problems(), self.how, self.say
         usual = _find(source, "label", None)
         labels = ((usual,) if usual else ()) if how.label is None else how.label
@@ -373,9 +379,9 @@ class _Reader:
     # -- edges --------------------------------------------------------------------------------------------------
 
     def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
-        """The edges between ``known`` ids; between any ids if it is ``None``.
+        """Read the edges between ``known`` ids; if ``known`` is ``None``, between any ids.
 
-        Integer ids are read as integers. If some are not integers, the table is read again with ids as text.
+        Integer ids are read as integers. If some ids are not integers, the table is read again with ids as text.
         """
         pa, scan = arrow(), partial(self._scan, table, roles, scratch)
         if known is None or pa.types.is_integer(known.type):
@@ -455,7 +461,7 @@ class _Reader:
 
 
 def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> Split:
-    """The masks of a split by the times in the column ``name``; a note has the boundaries."""
+    """The masks of a split by the times in the column ``name``; print a note with the boundaries."""
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
     types, column = arrow().types, table.column(name)
@@ -483,7 +489,7 @@ def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray |
 
 
 def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> None:
-    """Warn about columns that differ from those in training, the worst first; with ``strict``, raise an error."""
+    """Warn about columns that differ from the training, the worst first; with ``strict``, raise an error."""
     if not (moved := moved_columns(schema, table)):
         return
     names = f"{len(moved)} of {len(schema.columns)} columns differ from those in training, the worst first"
@@ -499,7 +505,7 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """The masks of the split column, or else of the columns ``train_mask`` etc., if any."""
+    """The masks from the split column, else from the columns ``train_mask``, ``val_mask`` and ``test_mask``, if any."""
     masks: Split = {}
     if schema.split is None:
         masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}
@@ -516,7 +522,7 @@ def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
-    """The fields of the nodes, with missing values for the ``added`` nodes that are only in the edge list."""
+    """Extend the node fields with missing values for the ``added`` nodes that are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
     for name in ("x", "y", "kept", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:
@@ -526,7 +532,7 @@ def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
 
 
 def _keep(block: np.ndarray, scratch: Path | None) -> np.ndarray:
-    """A block of edges in int32 if its ids fit, in memory or mapped from a new file in the folder ``scratch``."""
+    """Keep a block of edges, as int32 if the ids fit, in memory or in a new mapped file in the folder ``scratch``."""
     limits = np.iinfo(np.int32)
     if not block.size or (limits.min <= block.min() and block.max() <= limits.max):
         block = block.astype(np.int32, copy=False)

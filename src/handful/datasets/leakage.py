@@ -1,4 +1,4 @@
-"""Columns that alone predict the label (nearly) perfectly: often their values are known only after the label."""
+"""Columns that alone predict the label (nearly) perfectly. Often such values are known only after the label."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ MOST_ROWS = 20_000
 BINS = 64
 """The number of bins of a numeric column, by quantiles; for classes, by quantiles within each frequent class."""
 CLASSES = 8
-"""The maximum number of classes with their own quantiles; these are the most frequent classes."""
+"""The maximum number of classes with separate quantiles; the most frequent classes are used."""
 NEARLY = 0.05
-"""A column leaks if its mistakes are at most this share of the mistakes of the majority class, or of the mean."""
+"""A column leaks if its error is at most this fraction of the error when always predicting the majority class or the
+mean.
+"""
 LEAST_MISTAKES = 10
-"""The minimum number of mistakes of the majority class, for a comparison."""
+"""A column is tested only if predicting the majority class makes at least this many mistakes."""
 
 
 def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The columns that alone predict the label, each with its error as a share of the error without any column.
+    """The columns that alone predict the label, each with its error divided by the error without any column.
 
     The prediction for a bin of a column is the most frequent class, or the mean, in one half of the rows. The error is
-    measured on the other half: mistakes for classes, variance for numbers.
+    measured on the other half: the number of mistakes for classes, the variance for a regression.
 
     Args:
         schema: the schema of the table.
         x: float32 ``(rows, width)``, the features of the table.
-        y: classes, -1 if unknown, or numbers, NaN if unknown; ``(rows,)``.
+        y: ``(rows,)``, classes (-1 if unknown) or regression targets (NaN if unknown).
 
     >>> schema = Schema("id", None, (Column("age", "number"), Column("paid", "number")))
     >>> y = np.arange(100) % 2
@@ -58,7 +60,8 @@ def _mistakes(y: np.ndarray, guess: np.ndarray, numbers: bool) -> float:
 
 
 def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """int64 ``(rows,)``: the bin of each value: its category, the position of a number among quantiles, or missing.
+    """int64 ``(rows,)``, the bin of each value. A category is a bin; numbers have quantile bins; missing values have a
+    bin.
 
     The quantiles are computed per class of ``y``, so that a rare class has its own bins.
     """
@@ -73,7 +76,7 @@ def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _guesses(bins: np.ndarray, y: np.ndarray, usual: float, count: int, numbers: bool) -> np.ndarray:
-    """The mean or the most frequent class of every bin; ``usual`` for an empty one."""
+    """The mean or the most frequent class of every bin; ``usual`` for an empty bin."""
     if numbers:
         sizes = np.bincount(bins, minlength=count)
         return np.where(sizes > 0, np.bincount(bins, y, count) / np.maximum(sizes, 1), usual)

@@ -4,8 +4,8 @@ undirected.
 The files have OGB's raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the
 counts, or ``raw/data.npz`` with ``raw/node-label.npz``; and ``split/<scheme>/{train,valid,test}.csv.gz``. An archive,
 or a folder that the ``ogb`` package unpacked (``ogbn_arxiv``), is used if it is in the home folder of the data sets.
-Papers100M needs memory for its features, 57 GB. Nodes of proteins have 112 labels and no features of their own: a node
-gets the mean of the features of its edges, as in the examples of OGB, PyG and DGL.
+Papers100M needs 57 GB of memory for its features. Nodes of proteins have 112 labels and no features of their own: a
+node gets the mean of the features of its edges, as in the examples of OGB, PyG and DGL.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ URL = "https://snap.stanford.edu/ogb/data/nodeproppred"
 
 
 def read_ogb(folder: Path, scheme: str, name: str) -> Built:
-    """The graph in ``folder`` in OGB's raw layout, undirected, and its official split."""
+    """Read the undirected graph and its official split from ``folder``, in OGB's raw layout."""
     raw = folder / "raw"
     edges, x, labels, n = _binary(raw) if (raw / "data.npz").exists() else _text(raw)
     several = labels.shape[1] > 1

@@ -30,7 +30,7 @@ def _load(query: Query) -> Graph:
 
 
 def read_linkx(path: Path) -> Graph:
-    """``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 for an unknown gender."""
+    """Read ``pokec.mat``: ``edge_index`` (2, E), ``node_feat`` (N, F) and ``label``, -1 for an unknown gender."""
     store = read_mat(path)
     with readable(path, "it is not LINKX's file"):
         ends, features, labels = (store[key] for key in ("edge_index", "node_feat", "label"))

@@ -1,10 +1,10 @@
 """Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
 A file gets its name only when it is complete. Without a network, the error names the file and the folder for it. No
-publisher of these data sets gives a SHA-256. Instead, these are verified: the length; the MD5 that Zenodo and Google
-send; and the CRC of every member of a zip, or of the gzip, during unpacking.
+publisher of these data sets gives a SHA-256. Instead, a download is verified by its length; by the MD5 that Zenodo and
+Google send; and, during unpacking, by the CRC of every member of a zip, or of the gzip.
 
-A prepared data set is a memory-mapped graph, and a file per split with one byte per node.
+A prepared data set has a memory-mapped graph, and one file per split with one byte per node.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_prepared(folder: Path) -> bool:
 
 
 def prepared(folder: Path, build: Callable[[], Built], split: str | None) -> Graph:
-    """The graph in ``folder``, with the masks of ``split``; the first call builds it and saves it there.
+    """Open the graph in ``folder`` with the masks of ``split``; the first call builds the graph and saves it there.
 
     If the folder is not writable, the graph is built each time.
     """
@@ -67,7 +67,7 @@ def prepared(folder: Path, build: Callable[[], Built], split: str | None) -> Gra
 
 
 def prepared_splits(folder: Path) -> list[str]:
-    """The names of the splits kept in ``folder``."""
+    """The names of the splits in ``folder``."""
     return sorted(path.stem for path in (folder / "splits").glob("*.npy"))
 
 
@@ -88,7 +88,7 @@ def _read_split(path: Path) -> Masks:
 
 
 def fetch(url: str, target: Path) -> Path:
-    """The file at ``url`` as ``target``, downloaded if it does not exist; an interrupted download is continued."""
+    """Download ``url`` to the file ``target``, if it does not exist; an interrupted download is continued."""
     if target.exists():
         return target
     part, lock = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".lock"))
@@ -146,7 +146,7 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file that Zenodo sends in hexadecimal, or Google in base64; ``None`` if the server sends none.
+    """The MD5 of a file in the headers of its server, in hexadecimal or base64; ``None`` if there is no MD5.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
@@ -194,7 +194,7 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """The data set as a source for the registry, with its ``known`` properties."""
+        """Make the registry's ``Source`` of this data set, with its ``known`` properties."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
@@ -209,7 +209,7 @@ class Archive:
         return home / self.name / self.url.rpartition("/")[2]
 
     def _raw(self, home: Path) -> Path | None:
-        """The folder of the raw files, if the user has put them there."""
+        """The folder of the raw files, if the user has provided these files."""
         folder, stem = home / self.name, self._zip(home).stem
         places = (folder, home / self.name.replace("-", "_"), folder / stem, folder / "raw" / stem)
         return next((place for place in places if (place / self.marker).exists()), None)

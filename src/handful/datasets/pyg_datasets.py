@@ -1,10 +1,11 @@
 """``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: PyG's data sets.
 
-The name is any class of ``torch_geometric.datasets`` with one graph and node labels. If the class has an argument
-``name``, it follows after a slash. Raw files have PyG's layout, in the folder ``pyg/CLASS`` of the home folder of the
-data sets (or in ``CLASS``, if that folder exists). The masks are PyG's; ``fold`` chooses one of several (default: 0). A
-graph without masks gets a stratified 50/25/25 split (``rh``) drawn from the seed. PyG's own class downloads and reads
-the data. PyG's class of Planetoid opens pickles; handful itself never does.
+The name is any class of ``torch_geometric.datasets`` with one graph and node labels. If the class takes an argument
+``name``, write its value after a slash, as in ``Planetoid/Cora``. Raw files have PyG's layout, in the folder
+``pyg/CLASS`` of the home folder of the data sets (or in ``CLASS``, if that folder exists). The masks are PyG's; if
+there are several splits, ``fold`` chooses one (default: 0). A graph without masks gets a stratified 50/25/25 split
+(``rh``) drawn from the seed. PyG's own class downloads and reads the data. PyG's ``Planetoid`` opens pickles; handful
+itself never opens pickles.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ ROC_AUC = ("minesweeper", "tolokers", "questions")
 
 @dataclass(frozen=True)
 class PyGOptions:
-    """The number of an official split, if there are several."""
+    """The index of the official split, if there are several splits."""
 
     fold: int | None = None
 
 
 def _load(query: Query) -> Graph:
-    """The PyG data set after the colon, converted on first use."""
+    """Load the PyG data set that is named after the colon; it is converted on first use."""
     kind, _, name = query.rest.partition("/")
     if not re.fullmatch(r"\w{1,100}(/\w[\w.-]{,99})?", query.rest):
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")

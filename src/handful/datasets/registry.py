@@ -1,6 +1,6 @@
 """Graphs by name: ``load("debian")``, ``load("synthetic?nodes=100000")``, ``load("pyg:Planetoid/Cora")``, a path.
 
-A source of graphs is a module of this package with a tuple ``SOURCES``, named in ``MODULES``.
+Each module in ``MODULES`` has a tuple ``SOURCES`` of data sets.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Query:
     rest: str
     """The text after the colon: ``Planetoid/Cora`` in ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
-    """One of the source's splits, by default its first; ``None`` if it has no named splits."""
+    """One of the source's splits, by default the first split; ``None`` if the source has no named splits."""
     home: Path
     """The folder of data sets."""
     seed: int
     """The seed of random splits."""
     options: Any
-    """An instance of the source's ``options``, or ``None`` if it takes none."""
+    """An instance of the source's ``options``; ``None`` if the source has no options."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set or a family of data sets (``scheme:rest``), and its properties that are known before loading.
+    """A data set or a family of data sets (``scheme:rest``), with the properties that are known before loading.
 
     >>> def load_ring(query: Query) -> Graph:
     ...     return Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], name=query.name)
@@ -61,7 +61,7 @@ class Source:
     description: str
     load: Callable[[Query], Graph]
     splits: tuple[str, ...] = ()
-    """The first is the default."""
+    """The names of the splits; the first is the default."""
     task: str = ""
     metric: str = "accuracy"
     nodes: int | None = None
@@ -74,11 +74,11 @@ class Source:
     scheme: bool = False
     """Whether ``:rest`` follows the name."""
     write: Callable[[Query, Path, int | str], None] | None = None
-    """A function that saves the graph directly to a folder within a memory budget; ``None`` if it is always made in
-    memory.
+    """A function that saves the graph directly to a folder within a memory budget; ``None`` if the graph is always made
+    in memory.
     """
     on_disk: Callable[[Path], bool] | None = None
-    """A function that tests whether the data are in a folder; ``None`` if no file is needed (bundled or generated)."""
+    """A function that tests whether the data are in a folder; ``None`` if the data are bundled or generated."""
 
 
 @cache
@@ -93,15 +93,15 @@ def sources() -> dict[str, Source]:
 
 
 def load(name: PathText, split: str | None = None, root: PathText | None = None, seed: int = 0) -> Graph:
-    """A graph by name or path.
+    """Load a graph by name or path.
 
     Args:
-        name: a data set (``debian``), one with options (``synthetic?nodes=100000&degree=20``), one of a family
-            (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name has priority over a path: write
-            ``./debian`` for a folder of that name.
-        split: one of the data set's own splits (the first if ``None``), or one to draw, for any labelled graph:
-            ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25)
-            and ``rl`` (10/10/80), both stratified.
+        name: a data set (``debian``), a data set with options (``synthetic?nodes=100000&degree=20``), a data set of a
+            family (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name has priority over a path:
+            write ``./debian`` for a folder of that name.
+        split: a split that comes with the data set (the first if ``None``); or, for any labelled graph, a random split:
+            ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25) and
+            ``rl`` (10/10/80), both stratified.
         root: the folder of data sets; by default ``$HANDFUL_HOME``, else the user's cache.
         seed: the seed of drawn splits; the same seed gives the same split.
 
@@ -137,12 +137,12 @@ def write(name: str, path: PathText, memory: int | str) -> None:
     """Save a graph by name directly to a folder, with the same bytes as ``handful.storage.save(load(name), path)``.
 
     Args:
-        name: the name of a data set that supports it: ``synthetic`` with its options.
+        name: the name of a data set that supports this: ``synthetic`` with its options.
         path: the folder, as for ``handful.storage.save``.
         memory: the maximum anonymous memory of this process, such as ``"4GiB"``.
 
     Raises:
-        DatasetError: there is no such data set, or it is always made in memory.
+        DatasetError: there is no such data set, or the data set is always made in memory.
 
     >>> from handful.storage import open_graph
     >>> from tempfile import TemporaryDirectory
@@ -177,7 +177,7 @@ def _source(text: str) -> Source | None:
 
 
 def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> tuple[Source, Query] | None:
-    """The data set that ``text`` names, and the request to it; ``None`` for a path."""
+    """Parse ``text``: the data set, and the request to its source; ``None`` for a path."""
     source = _source(text)
     if source is None:
         return None
@@ -194,7 +194,7 @@ def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> 
 
 
 def _options(source: Source, given: str) -> Any:
-    """The options after the question mark as an instance of the source's dataclass."""
+    """Convert the options after the question mark to an instance of the source's dataclass."""
     what = f"data set '{source.name}'"
     if source.options is None:
         if given:

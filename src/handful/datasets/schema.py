@@ -1,6 +1,7 @@
 """The schema of a node table: the encoding of every column, fitted once and applied to any later table.
 
-Columns are found by name: their order in a table does not matter. Features are in the order of the schema.
+Columns are looked up by name: the order of the columns in a table does not matter. Features are in the order of the
+schema.
 
 ============  =========================================================================================
 number        missing values filled, with an indicator column if some are missing; then scaled
@@ -41,7 +42,7 @@ MOST_ENTRIES = 1 << 20
 LANDMARKS = 101
 """The number of quantiles of a quantile scaling."""
 EDGE = 1e-7
-"""Quantiles are kept this far from 0 and 1, so that their normal values stay finite."""
+"""The minimum distance of a quantile from 0 and 1, so that normal scores are finite."""
 SHOWN = 40
 """The maximum number of columns in a printed table."""
 WORD = re.compile(r"\w+")
@@ -59,13 +60,13 @@ class Column:
     Args:
         name: the name of the column.
         kind: one of the kinds in the docstring of this module.
-        fill: the replacement of a missing value, one number per entry; empty if missing values are refused.
+        fill: the replacement of a missing value, one number per entry; empty if missing values raise an error.
         indicator: whether another feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.
-        quantiles: if not empty, a number is encoded by its position among these quantiles, as a normal score.
+        quantiles: if not empty, a number is encoded as the normal score of its rank among these quantiles.
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
-        size: the entries of a vector, or the features that a text is hashed into.
+        size: the number of entries of a vector, or of features of a hashed text.
         idf: for text, the weight of each hashed feature: ln((1 + rows) / (1 + rows with this feature)) + 1.
         missing: the number of rows without a value when the schema was fitted.
         marks, shares: the distribution of the column when the schema was fitted; see ``handful.datasets.drift``.
@@ -105,7 +106,7 @@ class Column:
     def numbers(self, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
         """The values, float64 ``(rows, size)``, and a mask of the rows with missing values.
 
-        A column of another kind raises an error. Booleans are also numbers, and numbers of 0 and 1 are also booleans.
+        A column of another kind raises an error. Booleans are accepted as numbers, and the numbers 0 and 1 as booleans.
         """
         name, kind, column = self.name, self.kind, rows.column(self.name)
         result, alike = "date" if self.format else _kind_of(column.type), {"number", "boolean"}
@@ -137,7 +138,7 @@ class Column:
         return "; ".join(steps) or ("0 or 1" if self.kind == "boolean" else "as it is")
 
     def encode(self, rows: TableFile, out: np.ndarray, say: Say) -> None:
-        """Write the features of this column, float32 ``(rows, width)``, to ``out``, which is zeros."""
+        """Write the features of this column to ``out``, float32 ``(rows, width)``, which is zero before."""
         if self.kind == "category":
             places, unseen = _places(rows.text(self.name), self.categories)
             out[np.arange(len(places)), places] = 1  # the last feature is for -1
@@ -166,9 +167,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Edges:
-    """The roles of the columns of an edge list, and the handling of its edges.
+    """The roles of the columns of an edge list, and the options for its edges.
 
-    ``columns`` are those whose means over the edges of a node are features of the node.
+    ``columns`` become node features: each node gets the mean of the column over its edges.
     """
 
     source: str
@@ -186,7 +187,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Schema:
-    """The encoding of tables as a graph, fitted when the first tables were read.
+    """The rules that encode tables as a graph. The schema is fitted to the first tables.
 
     Args:
         id: the column of node ids.
@@ -195,7 +196,7 @@ class Schema:
         labels: the columns of labels; several for a multi-label task.
         task: the task of the labels.
         classes: the names of the classes.
-        split: the column with train, val or test.
+        split: the column with ``train``, ``val`` or ``test``.
         ignored: columns that are left out.
         decimal, encoding: the decimal point and the encoding of CSV files.
         identifiers: the ignored columns that only identify rows.
@@ -242,7 +243,7 @@ class Schema:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     def check(self, rows: TableFile, say: Say) -> None:
-        """Raise an error with all columns of the schema that a table lacks; print a note with the unused columns."""
+        """Raise an error that lists the columns missing in the table; print a note that lists the unused columns."""
         has, needed = rows.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
             needs = f"has no column {_list_names(lacking)}, which the schema needs"
@@ -252,7 +253,7 @@ class Schema:
             say(f"{rows.path}: not in the schema, and not used: {_list_names(extra)}")
 
     def encode(self, rows: TableFile, problems: Problems, say: Say) -> np.ndarray:
-        """The features of a table, float32 ``(rows, width)``."""
+        """Encode a table as features, float32 ``(rows, width)``."""
         x = np.zeros((len(rows), self.width), np.float32)
         for column, own in self.by_column(x):
             problems.attempt(column.encode, rows, own, lambda text: say(f"{rows.path}: {text}"))
@@ -273,7 +274,7 @@ class Schema:
         return row
 
     def label_fields(self, rows: TableFile, say: Say) -> dict[str, Any]:
-        """The labels of a table, encoded by this schema, as fields of ``Graph``; labels that it lacks are unknown."""
+        """Encode the labels of a table as fields of ``Graph``; labels that are not in this schema are unknown."""
         none = not self.labels or (self.task == "classification" and not self.classes)
         if none or any(name not in rows.names for name in self.labels):
             return {}
@@ -297,7 +298,7 @@ class Schema:
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
-        """Descriptions of the differences between the features of ``other`` and of this schema, by column."""
+        """Describe, column by column, the differences between the features of ``other`` and of this schema."""
         mine, theirs = (
             {column.name: asdict(replace(column, missing=0, marks=(), shares=())) for column in one.columns}
             for one in (self, other)
@@ -316,7 +317,7 @@ class Schema:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """The encoding of every column, as a table."""
+        """Make a table of the encoding of every column."""
         back = "kept, and given back with predictions"
         rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
@@ -334,7 +335,7 @@ class Schema:
         return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as plain values; fields of a column that have their default are left out."""
+        """Convert the schema to plain values; fields with their default are left out."""
         columns = [
             {f.name: value for f in fields(column) if (value := getattr(column, f.name)) != f.default}
             for column in self.columns
@@ -365,7 +366,7 @@ def fit_columns(
     Args:
         rows: the table.
         names: the columns of features.
-        how: the options of the tables: categorical and hashed columns, missing numbers and scales.
+        how: the table options: categorical and hashed columns, missing numbers and scales.
         fitted: boolean ``(rows,)``, the rows for medians and scales; categories come from all rows.
         problems: collects the errors.
     """
@@ -410,7 +411,7 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
 
 
 def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
-    """The kind of a column; ``None`` if it is empty."""
+    """The kind of a column; ``None`` for an empty column."""
     types, column = arrow().types, rows.column(name)
     if column.null_count == len(column):
         return None
@@ -472,8 +473,8 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     """The quantile transform to a standard normal distribution.
 
-    A value gets the mean of its lowest and highest position among the reference ``quantiles``, so that a value that
-    equals several quantiles gets their middle.
+    A value that equals several of the reference ``quantiles`` gets the mean of the lowest and the highest of their
+    indices.
     """
     from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 
@@ -491,8 +492,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str, ...]:
-    """The classes: the distinct labels in sorted order, by number if all are whole numbers; for several columns of
-    labels, the names of the columns.
+    """The classes: the distinct labels, in numeric order if all labels are whole numbers, else in text order; for
+    several columns of labels, the names of the columns.
 
     A column without labels has no classes.
     """
@@ -512,7 +513,9 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
 
 
 def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
-    """A column of classes as text, with missing values for unknown classes; and whether all are whole numbers."""
+    """Convert a column of classes to text, with missing values for unknown classes; also return whether all classes are
+    whole numbers.
+    """
     pa = arrow()
     column = rows.column(name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
@@ -529,7 +532,9 @@ def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
 
 
 def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
-    """float32 ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if unknown."""
+    """The labels as float32: ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if
+    unknown.
+    """
     values = np.concatenate([Column(name, "number").numbers(rows)[0] for name in labels], axis=1)
     if task == "regression":
         return values[:, 0].astype(np.float32)
@@ -589,7 +594,7 @@ def _vectors(rows: TableFile, name: str, column: Any, size: int) -> tuple[np.nda
 
 
 def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
-    """The index of every text in ``among``, -1 if it is not there; and the texts that are not there."""
+    """The index of every text in ``among``, -1 for a text that is not in ``among``; and these texts."""
     pa = arrow()
     places = places_among(texts, pa.array(among, pa.string()))
     return places, texts.filter(pa.array(places < 0)).drop_null()

@@ -28,12 +28,12 @@ class Shape:
     name: str
     nodes: int
     edges: int
-    """Each direction counts."""
+    """The number of directed edges: an undirected edge counts twice."""
     features: int
     outputs: int
     train: int
     judged: int
-    """Validation and test nodes."""
+    """The number of validation and test nodes."""
     known: str
     """The source of these numbers."""
     element: int = 4
@@ -43,7 +43,7 @@ class Shape:
     """The folder of a saved graph, whose arrays are memory-mapped and read on demand."""
 
     hops: int = 0
-    """The number of aggregated copies of the features that are kept."""
+    """The number of aggregates that are stored besides the features."""
 
     @property
     def index_bytes(self) -> int:
@@ -57,12 +57,12 @@ class Shape:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the features of a node, and of their aggregates."""
+        """Bytes of the features and aggregates of one node."""
         return (1 + self.hops) * self.features * self.element
 
     @property
     def feature_bytes(self) -> int:
-        """Bytes of all features, and of their aggregates."""
+        """Bytes of the features and aggregates of all nodes."""
         return self.nodes * self.row_bytes
 
     @property
@@ -96,7 +96,7 @@ def _counts(nodes: int, shares: Shares | None) -> tuple[int, int]:
 
 
 def _of_folder(path: Path, split: str | None) -> Shape:
-    """The shape from the header; only the masks are read."""
+    """Read the shape of a saved graph from its header; of the arrays, only the masks are read."""
     header = read_header(path)
     arrays = header["arrays"]
     n = arrays["indptr"]["shape"][0] - 1

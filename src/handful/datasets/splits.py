@@ -1,7 +1,7 @@
 """Splits of nodes into training, validation and test, with exact sizes; equal arguments give equal splits.
 
 Each function returns the three masks by their names in ``Graph``: ``graph.replace(**stratified_split(...))``.
-Shares refer to the nodes with a label. If shares sum to less than one, some nodes are in no mask.
+Fractions (``shares``) refer to the nodes with a label. If they sum to less than one, some nodes are in no mask.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """The number of nodes of each mask: the rounded shares of ``count``; if shares sum to 1, test gets all other nodes.
+    """The number of nodes of each mask: the rounded fractions of ``count``; if they sum to 1, test gets all other
+    nodes.
 
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
@@ -49,7 +50,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
     Args:
         num_nodes: N.
-        shares: the shares of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
         among: boolean ``(N,)``, the nodes to split; ``None`` for all nodes.
 
@@ -72,7 +73,7 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 
     Args:
         rank: ``(N,)``, any numbers.
-        shares: the shares of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test; their sum is at most 1.
 
     >>> rank_split(torch.tensor([30, 10, 20, 40]), (0.5, 0.25, 0.25))["train_mask"]
     tensor([False,  True,  True, False])
@@ -81,14 +82,15 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 
 
 def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dict[str, np.ndarray], list[float]]:
-    """The earliest nodes train, the next validate, the last test; and the first times of validation and test.
+    """Split by time: the earliest nodes are for training, the next for validation, the last for test.
 
-    Nodes of one time stay together: a boundary is the change of time that is nearest to the shares.
+    Also returns the first times of validation and test. Nodes with the same time are in the same mask: a boundary is
+    the change of time that is nearest to the fractions.
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: the shares of training, validation and test.
-        among: boolean ``(N,)``, the nodes to split; they have a time.
+        shares: the fractions of training, validation and test.
+        among: boolean ``(N,)``, the nodes to split; each must have a time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
     >>> masks["train_mask"].tolist(), first
@@ -107,16 +109,16 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
 
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
-    """Random masks with the same share of every class, exact up to one node in training and two in the other masks.
+    """Random masks with the same class proportions, exact up to one node in training and two in the other masks.
 
     The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
-    (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same chance. Numbers are
-    sorted by size, so that each mask has its share of small and of large numbers. A node with several labels counts for
-    its rarest label.
+    (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same probability.
+    Regression labels are sorted by value, so that each mask has its share of small and large values. A node with
+    several labels belongs to its rarest label.
 
     Args:
         y: labels as in ``Graph``; nodes without a label are left out.
-        shares: the shares of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test; their sum is at most 1.
         seed: the same seed gives the same split.
 
     >>> y = torch.tensor([0] * 8 + [1] * 4)
@@ -136,8 +138,9 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
 
 def _stratum(y: Tensor) -> Tensor:
-    """The key that sorts the nodes: the class, the number, or the rarest of a node's labels; nodes without labels come
-    last."""
+    """The sort key of the nodes: the class, the regression label, or the rarest of a node's labels; nodes without
+    labels come last.
+    """
     if y.ndim == 1:
         return y
     has = y == 1
@@ -147,10 +150,10 @@ def _stratum(y: Tensor) -> Tensor:
 
 
 def draw_split(graph: Graph, split: str, seed: int) -> Masks:
-    """Draw the split ``split`` of any labelled graph.
+    """Draw the random split ``split`` for any labelled graph.
 
-    ``rh`` and ``rl`` are stratified 50/25/25 and 10/10/80; the others are written ``random:60/20/20`` or
-    ``stratified:60/20/20``.
+    ``rh`` is ``stratified:50/25/25``, and ``rl`` is ``stratified:10/10/80``. Other splits are, for example,
+    ``random:60/20/20`` or ``stratified:60/20/20``.
 
     >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1, 0, 1])
     >>> draw_split(graph, "random:50/50/0", seed=0)["val_mask"].sum()
@@ -169,7 +172,7 @@ def draw_split(graph: Graph, split: str, seed: int) -> Masks:
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse a seed that is not a whole number from 0 to 2⁶³ - 1.
+    """Raise an error if the seed is not a whole number from 0 to 2⁶³ - 1.
 
     >>> check_seed(42)
     """
@@ -178,7 +181,7 @@ def check_seed(seed: Any) -> None:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether ``split`` describes a split to draw, and is not the name of a split of a data set.
+    """Whether ``split`` describes a random split to draw, and is not the name of a split of a data set.
 
     >>> is_drawn("random:60/20/20"), is_drawn("rh")
     (True, False)
@@ -187,7 +190,7 @@ def is_drawn(split: str) -> bool:
 
 
 def shares_of(split: str) -> Shares | None:
-    """The shares of training, validation and test of a split to draw; ``None`` for any other text.
+    """The fractions of training, validation and test of a random split; ``None`` for any other text.
 
     >>> shares_of("rl"), shares_of("random:50/50/0"), shares_of("official")
     ((0.1, 0.1, 0.8), (0.5, 0.5, 0.0), None)
@@ -202,7 +205,7 @@ def shares_of(split: str) -> Shares | None:
 
 
 def _every_nth(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Systematic sampling: exactly ``size`` of ``count`` places, evenly spaced from a random start, as a mask."""
+    """Systematic sampling: a mask of exactly ``size`` of ``count`` indices, evenly spaced from a random start."""
     steps = (np.arange(count + 1, dtype=np.int64) * size + rng.integers(max(count, 1))) // max(count, 1)
     return np.diff(steps) > 0
 

@@ -1,10 +1,11 @@
 """``synthetic``: a degree-corrected block model of any size, with power-law degrees and class-dependent features.
 
-Classes have equal sizes. The node of rank i in its class of n has the weight w_i ∝ (i + i₀)^(-a), a = 1/(exponent − 1),
-which makes P(degree > k) fall as k^(1 − exponent) up to the cutoff that i₀ sets. There are N·degree/2 pairs. One end is
-drawn by weight from all nodes, the other by weight from the same class (with probability ``homophily``) or from another
-class. Loops are dropped and repeated pairs merged, so the graph is simple and its mean degree is a little below
-``degree``. Every number is a hash of (seed, counter): threads and memory do not change the graph.
+Classes have equal sizes. In a class of n nodes, the node of rank i has the weight w_i ∝ (i + i₀)^(-a) with a =
+1/(exponent − 1). So P(degree > k) falls as k^(1 − exponent), up to a cutoff that depends on i₀. There are N·degree/2
+pairs. One end is drawn by weight from all nodes, the other by weight from the same class (with probability
+``homophily``) or from another class. Loops are dropped and repeated pairs merged, so the graph is simple and its mean
+degree is a little below ``degree``. Every number is a hash of (seed, counter): threads and memory do not change the
+graph.
 """
 
 from __future__ import annotations
@@ -47,22 +48,22 @@ class BlockModel:
     degree: float = 20.0
     """The mean degree before repeated pairs are merged."""
     exponent: Annotated[float, Range(2, 1000, open_low=True)] = 2.5
-    """The exponent of the degree distribution, above 2: else the mean degree is infinite."""
+    """The exponent of the degree distribution. It is above 2, since otherwise the mean degree is infinite."""
     classes: Annotated[int, Range(2, 2**15)] = 10
     homophily: Share = 0.6
-    """The share of edges within a class."""
+    """The fraction of edges within a class."""
     features: Annotated[int, Range(0, 2**20)] = 64
     """The number of features; 0 for a graph with only topology and labels."""
     signal: Annotated[float, Range(0, 1e6)] = 2.0
     """The distance of the class means from the origin, in standard deviations of the noise."""
     half: bool = False
-    """Features in float16."""
+    """Whether features are in float16."""
     bfloat16: bool = False
-    """Features in bfloat16."""
+    """Whether features are in bfloat16."""
     train: float = 0.5
     val: float = 0.25
     test: float | None = None
-    """The share of test nodes; by default all remaining nodes."""
+    """The fraction of test nodes; by default all remaining nodes."""
     seed: Annotated[int, Range(0, 2**62)] = 0
 
     def __post_init__(self) -> None:
@@ -83,7 +84,7 @@ class BlockModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type of the features."""
+        """The dtype of the features."""
         return torch.bfloat16 if self.bfloat16 else torch.float16 if self.half else torch.float32
 
     @property
@@ -93,7 +94,7 @@ class BlockModel:
 
     @property
     def shares(self) -> Shares:
-        """The shares of training, validation and test."""
+        """The fractions of training, validation and test."""
         rest = 1 - self.train - self.val
         return self.train, self.val, rest if self.test is None else self.test
 
@@ -102,17 +103,18 @@ class BlockModel:
 
 
 def _share(rank: Any, size: int, power: float, offset: float) -> Any:
-    """The cumulative weight of the ranks below ``rank`` in a class of ``size`` nodes; ``power`` is 1 − a, ``offset``
-    i₀."""
+    """The cumulative weight of the ranks below ``rank`` in a class of ``size`` nodes; ``power`` is 1 − a, and
+    ``offset`` is i₀.
+    """
     low, high = offset**power, (size + offset) ** power
     return ((rank + offset) ** power - low) / (high - low)
 
 
 def _offset(size: int, model: BlockModel) -> float:
-    """The i₀ of a cutoff: the largest expected degree is k with k²·homophily = size·degree.
+    """The i₀ for which the largest expected degree k satisfies k²·homophily = size·degree.
 
-    Two nodes of degree k in one class are then drawn as a pair about once. Without the cutoff the hubs would be drawn
-    together many times, and merging the repeated pairs would change the power law.
+    Two nodes of degree k in one class are then drawn as a pair about once. Without this cutoff, hubs would be drawn as
+    pairs many times, and merging the repeated pairs would change the power law.
     """
     cutoff = max(2 * model.degree, (size * model.degree / max(model.homophily, 1 / model.classes)) ** 0.5)
     low, high = 0.0, float(size)
@@ -130,7 +132,7 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of nodes. A place is a position in ``member``; each place is the first end of some pairs."""
+    """The pairs of nodes. A place is an index into ``member``; the node at a place is the first end of some pairs."""
 
     model: BlockModel
     member: np.ndarray
@@ -144,7 +146,8 @@ class _Pairs:
     def first(self, lo: int, hi: int) -> np.ndarray:
         """The index of the first pair of each place from ``lo`` to ``hi``, and the index after the last pair.
 
-        The pairs of place p begin at ⌊pairs·share(p) + u⌋: each place has its share of them, up to one pair.
+        The pairs of place p begin at ⌊pairs·share(p) + u⌋, so the number of pairs of a place is proportional to its
+        weight, up to one pair.
         """
         n, pairs = self.model.nodes, round(self.model.nodes * self.model.degree / 2)
         total, starts = [], _starts(self.model).tolist()
@@ -157,13 +160,15 @@ class _Pairs:
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
-        """The other end of every pair of the places from ``lo`` on; ``first`` are the first pairs of these places."""
+        """Draw the other end of every pair of the places from ``lo`` on; ``first`` has the first pair of each place."""
         offset, power = self.offsets, self.model.power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
     def blocks(self, most: int) -> Blocks:
-        """Both ends of all pairs, at most ``most`` at a time, or more if one place has more."""
+        """Both ends of all pairs, in blocks of at most ``most`` pairs; a block may be larger if one place has more
+        pairs.
+        """
         for lo in range(0, self.model.nodes, PLACES):
             first = self.first(lo, min(lo + PLACES, self.model.nodes))
             i = 0
@@ -194,8 +199,9 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
 
 
 def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
-    """The features ``(N, features)``, ``rows`` at a time: the mean of the class, of length ``signal`` in a random
-    direction, plus standard normal noise."""
+    """The features ``(N, features)``, in blocks of ``rows`` rows: the class mean, a vector of length ``signal`` in a
+    random direction, plus standard normal noise.
+    """
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
     key = np.uint64(derive_seed(model.seed, NOISE))
@@ -207,7 +213,7 @@ def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iter
 
 
 def generate(model: BlockModel) -> Graph:
-    """The graph of a block model; the same options give the same graph."""
+    """Generate the graph of a block model; the same options give the same graph."""
     # The peak memory is about four copies of the edges and two copies of x.
     needed = model.nodes * (model.degree * 32 + model.features * 2 * model.dtype.itemsize + 100)
     require_memory(needed, f"synthetic with {model.nodes:,} nodes of degree {model.degree:g}")
@@ -264,7 +270,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _like(model: BlockModel) -> Graph:
-    """A small graph with the same fields as the model's graph, except arrays."""
+    """A small graph whose fields, except arrays, are equal to the fields of the model's graph."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

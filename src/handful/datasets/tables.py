@@ -1,4 +1,4 @@
-"""CSV and Parquet files, and tables in memory, read in blocks by pyarrow. Errors name the file and the row.
+"""CSV and Parquet files, and tables in memory, read in blocks by pyarrow. Error messages have the file and the row.
 
 The row number of a CSV file is the line number, with the header as row 1. Rows of other tables are counted from 1.
 """
@@ -29,9 +29,9 @@ HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
-"""The minimum number of rows for the test whether a column of distinct values is an identifier."""
+"""A column of distinct values is tested as an identifier only if it has at least this many rows."""
 UNNAMED = "unnamed "
-"""The name of a column without a name in the header, with its number."""
+"""A column without a name in the header is named by this prefix and the column's number."""
 Source = Any
 """A path; or a table in memory: of pandas, polars, pyarrow or anything else that exports Arrow, or a dictionary."""
 
@@ -54,7 +54,7 @@ class NotWholeError(DatasetError):
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert an error of pyarrow about a broken file to one line that names the file and the row."""
+    """In this context, an error of pyarrow about a broken file becomes one line with the file and the row."""
     pa = arrow()
     try:
         yield
@@ -84,7 +84,7 @@ def empty(path: Path) -> DatasetError:
 
 @dataclass(frozen=True)
 class TableFile:
-    """One table: its column names, and its rows in blocks; after ``read``, the columns."""
+    """One table: its column names, and its rows in blocks; after ``read``, also its columns."""
 
     path: Path
     names: tuple[str, ...]
@@ -138,11 +138,11 @@ class TableFile:
 
     @property
     def named(self) -> list[str]:
-        """The columns that have a name in the header: pandas writes its index as a column without a name."""
+        """The columns with a name in the header; pandas writes its index as a column without a name."""
         return [name for name in self.names if not name.startswith(UNNAMED)]
 
     def has(self, name: str) -> str:
-        """``name``, if there is a column of that name."""
+        """``name``, if there is a column of that name; else an error."""
         if name not in self.names:
             raise DatasetError(f"{self.path} has no column '{name}': its columns are {', '.join(self.names)}")
         return name
@@ -190,10 +190,10 @@ class TableFile:
     def read(
         self, names: Sequence[str] | None = None, type: Any = None, texts: Sequence[str] = (), count: int | None = None
     ) -> TableFile:
-        """The whole table, or its columns ``names``, in memory.
+        """Read the whole table, or its columns ``names``, into memory.
 
-        The columns of a CSV file are of a ``type`` of pyarrow, or of the type that fits their values; ``texts`` are
-        read as text. If ``count`` is given, a table with another number of rows raises an error.
+        The columns of a CSV file get the pyarrow type ``type``, or a type that fits their values; the columns ``texts``
+        are read as text. If ``count`` is given, a table with another number of rows raises an error.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         types = (dict.fromkeys(wanted, type) if type else {}) | dict.fromkeys(texts, arrow().string())
@@ -208,15 +208,15 @@ class TableFile:
         return len(self.table)
 
     def column(self, name: str) -> Any:
-        """A column as one pyarrow array, of the type of its values: dictionary encodings are resolved."""
+        """A column as one pyarrow array of its value type: dictionary encodings are resolved."""
         column = self.table.column(self.has(name)).combine_chunks()
         if self.delimiter is not None and arrow().types.is_binary(column.type):
             raise self.error(f"column '{name}' {NOT_UTF}")
         return resolved(column) if len(self.table) else column
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """The table with codes as text. A code is a column of ``names`` in a CSV file with whole numbers, some of them
-        with leading zeros.
+        """Convert columns of codes to text. A column of ``names`` in a CSV file has codes if its values are whole
+        numbers, some with leading zeros.
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
@@ -231,7 +231,7 @@ class TableFile:
     def is_identifier(self, name: str) -> bool:
         """Whether a column has more than ``SOME_ROWS`` distinct whole numbers or texts of digits.
 
-        Numbers beyond 2⁵³ are always identifiers: features could not distinguish them.
+        Numbers beyond 2⁵³ are always identifiers, since floating-point features cannot distinguish them.
         """
         types, compute, known = arrow().types, arrow().compute, self.column(name).drop_null()
         if len(known) <= SOME_ROWS:
@@ -249,7 +249,7 @@ class TableFile:
             return self.column(name).cast(arrow().string())
 
     def ids(self, name: str) -> Any:
-        """The ids of a node table, int64 or text, checked to be present and distinct."""
+        """The ids of a node table, int64 or text; an error if ids are missing or repeated."""
         column = self.column(name)
         self.refuse(column.is_null(), f"the node has no '{name}'")
         ids = self._plain_ids(column, name)
@@ -259,7 +259,7 @@ class TableFile:
         return ids
 
     def ids_in(self, block: Any, name: str, kind: Any) -> Any:
-        """The column ``name`` of a block of edges, as ids of type ``kind``."""
+        """Convert the column ``name`` of a block of edges to ids of type ``kind``."""
         column = block.column(name)
         if column.type == kind:
             return column
@@ -271,7 +271,9 @@ class TableFile:
         return ids
 
     def _plain_ids(self, column: Any, name: str) -> Any:
-        """A column of ids as int64 if all are whole numbers that fit, else as text; fractions raise an error."""
+        """Convert a column of ids to int64 if all are whole numbers that fit, else to text; fractions raise an
+        error.
+        """
         pa = arrow()
         if pa.types.is_floating(column.type):
             whole(column.drop_null().to_numpy(), f"{self.path}: column '{name}': ids")
@@ -297,7 +299,7 @@ class TableFile:
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
         """A column as float64: numbers; dates and durations in days; times of day in hours; text dates by ``format``.
 
-        Infinite values are refused. If ``missing`` is set, missing values are NaN; else they are refused too.
+        Infinite values raise an error. If ``missing`` is set, missing values are NaN; otherwise they raise an error.
         """
         with reading(self.path):
             column = self.column(name)
@@ -313,7 +315,7 @@ class TableFile:
 
 
 def resolved(column: Any) -> Any:
-    """A column with the type of its values."""
+    """Convert a column to its value type, without dictionary encoding."""
     pa = arrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -339,13 +341,13 @@ def _as_floats(column: Any) -> np.ndarray:
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
-    """The index of every value of a pyarrow array in another array; -1 if it is not there."""
+    """The index of every value of a pyarrow array in the array ``among``; -1 for a value that is not in ``among``."""
     compute = arrow().compute
     return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
 
 
 def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
-    """The number of every id, -1 for an unknown id; and the ``known`` ids, with the unknown ids added if ``grows``."""
+    """The index of every id in ``known``, -1 for an unknown id; and ``known``, with unknown ids added if ``grows``."""
     encoded = values.dictionary_encode()
     places = places_among(encoded.dictionary, known)
     if grows:
@@ -357,7 +359,7 @@ def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
 
 @dataclass
 class Faults:
-    """Wrong rows of a table: their number, and descriptions of the first three."""
+    """Wrong rows of a table: the number of wrong rows, and descriptions of the first three."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
@@ -382,7 +384,7 @@ class Problems(list[str]):
     """The errors of one table, collected for one message."""
 
     def attempt(self, make: Callable[..., Any], *args: Any) -> Any:
-        """The result of ``make(*args)``; ``None`` if it raises an error, which is collected."""
+        """Call ``make(*args)``, and return the result; if it raises an error, collect the error and return ``None``."""
         try:
             return make(*args)
         except DatasetError as error:
@@ -398,7 +400,7 @@ class Problems(list[str]):
 
 
 def _in_memory(source: Any, name: str) -> Any:
-    """A table as a table of pyarrow. Tables of pandas and dictionaries are read column by column, for clear errors."""
+    """Convert a table to pyarrow. Tables of pandas and dictionaries are read column by column, for clear errors."""
     pa = arrow()
     if not hasattr(source, "items"):
         return pa.table(source)
@@ -411,7 +413,7 @@ def _in_memory(source: Any, name: str) -> Any:
 
 
 def _typed(values: Any, column: str, name: str) -> Any:
-    """One column in a type of pyarrow, NaN as missing; values of several types are refused."""
+    """Convert one column to a pyarrow array, with NaN as missing; values of several types raise an error."""
     pa = arrow()
     try:
         return pa.array(values, from_pandas=True)
@@ -437,11 +439,11 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
 
 
 def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
-    """A CSV file of numbers, without missing values, as an array ``(columns, rows)``.
+    """Read a CSV file of numbers, without missing values, as an array ``(columns, rows)``.
 
     Args:
         path: a file with or without a header.
-        dtype: the type of the numbers.
+        dtype: the dtype of the array.
         count: the number of rows, if known: a file of another length raises an error.
         columns: the number of columns to read; ``None`` for all.
     """

@@ -3,8 +3,8 @@
     out = max(0, norm(x)) · keep / (1 - p),   keep[i, j] = hash(seed, i, j) ≥ p
 
 The result is that of ``torch.nn.BatchNorm1d`` or ``LayerNorm``, ``relu`` and inverted dropout. No mask is stored: the
-gradient passes where the output is positive. bfloat16 and float16 inputs are summed in float32. The loops
-are in ``activation_numba`` and ``activation_triton``.
+gradient passes where the output is positive. bfloat16 and float16 inputs are summed in float32. The kernels are in
+``activation_numba`` and ``activation_triton``.
 
 ``seed`` determines the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
 """
@@ -40,7 +40,7 @@ def batch_norm_act(
 ) -> Tensor:
     """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated.
 
-    The caller ensures that training has at least two rows, and that ``p``, here and below, is from 0 to 1.
+    The caller ensures that training has at least two rows, and, for all functions here, that ``p`` is from 0 to 1.
     """
     ops = loops("activation", x.device)
     p = p if training else 0.0

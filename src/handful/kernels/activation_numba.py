@@ -1,5 +1,6 @@
-"""The loops of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the sums of
-the blocks are added, so that the result does not depend on the number of threads."""
+"""The kernels of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the sums of
+the blocks are added, so that the result does not depend on the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, see
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums over rows of g, and of g · ``(x - mean) · rstd``; g is the gradient that passes."""
+    """float64 ``(2, F)``: the sums of g and of g · ``(x - mean) · rstd`` over rows; g is the gradient after ReLU and
+    dropout.
+    """
     sums = _partials(x)
     _over_blocks(_columns_sums, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
     return torch.from_numpy(sums.sum(1, dtype=np.float64))
 
 
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
+    """``slope · g + pull · (x - mean) + constant``, where g is the gradient after ReLU and dropout (0 if ``out`` is 0).
 
     ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
     not read.
@@ -53,7 +56,7 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
+    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean and the inverse standard deviation of every row."""
     out, result = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
     arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(result)
     _over_blocks(_rows_forward, len(x), *arrays)
@@ -63,7 +66,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``, and float64 ``(2, F)``: the gradients of bias and weight."""
+    """The gradient of ``x``; and the gradients of bias and weight, float64 ``(2, F)``."""
     sums, grad_x = _partials(x), empty(out.shape, out)
     arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
     _over_blocks(_rows_backward, len(x), *arrays)
@@ -91,7 +94,7 @@ def _partials(x: Tensor) -> np.ndarray:
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
-    """Seed, threshold and scale in the types that the loops need."""
+    """Seed, threshold and scale of dropout, in the dtypes that the kernels need."""
     return np.uint64(seed), np.uint32(hashing.threshold(p)), _scale(p, x)
 
 
@@ -100,7 +103,7 @@ def _scale(p: float, x: Tensor) -> Any:
 
 
 def _real(x: Tensor) -> Any:
-    """``wide_dtype`` as a type of numpy."""
+    """``wide_dtype`` as a dtype of numpy."""
     return np.float64 if x.dtype == torch.float64 else np.float32
 
 
@@ -119,7 +122,7 @@ def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
 
 @kernel
 def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
-    """Sums of x and of its square in each block, after the block's first row is subtracted.
+    """The sums of x and of x² in each block, after the block's first row is subtracted.
 
     Without the subtraction, a mean far from 0 would make the variance a small difference of two large numbers.
     """

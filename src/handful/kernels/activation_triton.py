@@ -1,4 +1,4 @@
-"""The loops of ``activation`` in Triton, for GPUs: the functions of ``activation_numba``.
+"""The kernels of ``activation`` in Triton, for GPUs; the functions are those of ``activation_numba``.
 
 Rows are summed in blocks of ``BLOCK`` rows, and then the blocks in order, so the result is the same every time.
 """
@@ -24,14 +24,14 @@ ROWS, COLUMNS = 16, 128
 
 @triton.jit
 def tile(x, rows, cols, n, width, WIDE: tl.constexpr):
-    """The numbers at ``rows`` × ``cols``, 0 outside."""
+    """Load the values at ``rows`` × ``cols``; 0 outside the matrix."""
     inside = (rows < n)[:, None] & (cols < width)[None, :]
     return tl.load(x + rows.to(tl.int64)[:, None] * width + cols[None, :], mask=inside, other=0.0).to(WIDE)
 
 
 @triton.jit
 def put(out, values, rows, cols, n, width):
-    """Write a tile, as the type of ``out``."""
+    """Write a tile to ``out``, in the dtype of ``out``."""
     inside = (rows < n)[:, None] & (cols < width)[None, :]
     at = out + rows.to(tl.int64)[:, None] * width + cols[None, :]
     tl.store(at, values.to(out.dtype.element_ty), mask=inside)
@@ -39,13 +39,13 @@ def put(out, values, rows, cols, n, width):
 
 @triton.jit
 def column(columns, which, cols, width):
-    """Row ``which`` of a small ``(k, width)`` matrix, as a row of a tile."""
+    """Load row ``which`` of a small ``(k, width)`` matrix, in the shape of a row of a tile."""
     return tl.load(columns + which * width + cols, mask=cols < width, other=0.0)[None, :]
 
 
 @triton.jit
 def passed(out, grad, rows, cols, n, width, SCALE: tl.constexpr, WIDE: tl.constexpr):
-    """The gradient after ReLU and dropout: it passes where the output is positive."""
+    """The gradient after ReLU and dropout; 0 if the output is 0."""
     g = tile(grad, rows, cols, n, width, WIDE) * SCALE
     return tl.where(tile(out, rows, cols, n, width, WIDE) > 0, g, g * 0)
 
@@ -147,12 +147,14 @@ def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, see
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums over rows of g, and of g · ``(x - mean) · rstd``; g is the gradient that passes."""
+    """float64 ``(2, F)``: the sums of g and of g · ``(x - mean) · rstd`` over rows; g is the gradient after ReLU and
+    dropout.
+    """
     return _block_sums(_columns_sums, x, x.contiguous(), out, grad, columns, SCALE=hashing.scale(p)).sum(1)
 
 
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``, where g is the gradient that passes where ``out`` is positive.
+    """``slope · g + pull · (x - mean) + constant``, where g is the gradient after ReLU and dropout (0 if ``out`` is 0).
 
     ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
     not read.
@@ -161,7 +163,7 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean of every row and one over its standard deviation."""
+    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean and the inverse standard deviation of every row."""
     x, result = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
     out = torch.empty_like(x)
     if x.numel():
@@ -175,7 +177,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``, and float64 ``(2, F)``: the gradients of bias and weight."""
+    """The gradient of ``x``; and the gradients of bias and weight, float64 ``(2, F)``."""
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     given = x.contiguous(), out, grad, weight, moments, grad_x
     return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
@@ -203,13 +205,13 @@ def _block_sums(function: Any, x: Tensor, *args: Tensor, whole: bool = False, **
 
 
 def _part(x: Tensor) -> dict[str, Any]:
-    """A tile of some columns."""
+    """The shape of a tile of some columns."""
     columns = min(COLUMNS, triton.next_power_of_2(x.shape[1]))
     return {"ROWS": ROWS, "COLUMNS": columns, "WIDE": triton_type(wide_dtype(x))}
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """A tile of whole rows; the number of rows is smaller for wider rows."""
+    """The shape of a tile of whole rows; the number of rows is smaller for wider rows."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 
@@ -255,5 +257,7 @@ def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.
 
 
 def seed_of(seed: int, like: Tensor) -> Tensor:
-    """``seed`` as a tensor: for an integer argument, Triton would compile a kernel for each class of values."""
+    """Convert ``seed`` to a tensor, since Triton compiles several kernels for different values of an integer
+    argument.
+    """
     return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

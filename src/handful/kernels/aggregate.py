@@ -1,6 +1,6 @@
 """``out = diag(left) · A · diag(right) · x`` for a CSR matrix A: sum, mean and GCN aggregation are all this product.
 
-The loops are in ``aggregate_numba`` and ``aggregate_triton``.
+The kernels are in ``aggregate_numba`` and ``aggregate_triton``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Scaled(NamedTuple):
 
 
 def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The product by the fastest way on the device of ``x``.
+    """The product, by the fastest implementation for the device of ``x``.
 
     Args:
         a: the matrix.
@@ -44,7 +44,7 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
         bias: ``(F,)``, added to every row.
 
     Returns:
-        ``(rows, F)`` in the type of ``x``; float32 for float16 on the CPU.
+        ``(rows, F)``, with the dtype of ``x``; float32 for float16 on the CPU.
     """
     ops = loops("aggregate", x.device)
     product = spmm_torch if ops is None else ops.spmm
@@ -73,5 +73,5 @@ def spmm_torch(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | 
 
 
 def result_dtype(x: Tensor) -> torch.dtype:
-    """The type of a product with ``x``: no CPU kernel makes float16."""
+    """The dtype of a product with ``x``; float32 for float16 on the CPU, since no CPU kernel writes float16."""
     return torch.float32 if x.dtype == torch.float16 and x.device.type == "cpu" else x.dtype

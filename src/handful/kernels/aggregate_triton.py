@@ -1,9 +1,9 @@
 """The product of ``aggregate`` in Triton, for GPUs.
 
-A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split:
-separate programs sum its further chunks, called tails. The row's program adds the sums of the tails in order, so the
-result does not depend on which program runs first. The number of edges bounds the number of tails, so the host does not
-wait for the device.
+A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split into
+chunks. Separate programs sum the chunks after the first, which are called tails. The row's program adds the sums of the
+tails in order, so the result does not depend on which program runs first. The number of edges bounds the number of
+tails, so the host does not wait for the device.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def row_of_tail(tails, tail, rows):
 
 @triton.jit
 def row_edges(indptr, tails, at, rows, TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr):
-    """The row of program ``at``, and the start and end of the edges that it sums: a tail, or the first edges of the
-    row. A tail that no row has gets no edges, and its sums are never read."""
+    """The row of program ``at``, and the start and end of the edges that the program sums: a tail, or the first edges
+    of the row. A program without a tail gets no edges, and its sums are never read.
+    """
     v = row_of_tail(tails, at, rows) if TAIL else at
     start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
     if TAIL:
@@ -109,14 +110,15 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
 
 
 def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **options: Any) -> None:
-    """Run ``kernel`` for the tails of all rows, if there can be any; then for the rows, which add the sums of their
-    tails."""
+    """Run ``kernel`` for the tails of all rows, if tails are possible; then for the rows, which add the sums of their
+    tails.
+    """
     for tail, count in [(True, tails)] * (tails > 0) + [(False, rows)]:
         kernel[(count, columns)](*args, TAIL=tail, SPLIT=tails > 0, CHUNK=CHUNK, **options)
 
 
 def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
-    """The first tail of every row, int64 ``(rows + 1,)``, and the maximum number of tails."""
+    """The index of the first tail of every row, int64 ``(rows + 1,)``, and the maximum number of tails."""
     most = edges // CHUNK
     if most == 0:
         return None, 0
@@ -129,5 +131,5 @@ def by_row(x: Tensor) -> Tensor:
 
 
 def triton_type(dtype: torch.dtype) -> Any:
-    """Triton's names of the types of sums."""
+    """Triton's dtype for sums."""
     return tl.float64 if dtype == torch.float64 else tl.float32

@@ -2,12 +2,12 @@
 
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
-Every target attends to itself exactly once, whether or not the adjacency has its self-loop. Edge weights are not used,
-not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
+Every target attends to itself exactly once, whether or not the adjacency has a self-loop of the target. Edge weights
+are not used, not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
 
 The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the part of the
 output from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu = 0 for a
-softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The loops are in
+softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The kernels are in
 ``attention_numba`` and ``attention_triton``.
 """
 
@@ -31,7 +31,8 @@ SLOPE = 0.2
 
 
 def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
-    """Attention by the fastest way on the device of ``x``; differentiable in ``x``, ``a_src`` and ``a_dst``.
+    """Attention, by the fastest implementation for the device of ``x``; differentiable in ``x``, ``a_src`` and
+    ``a_dst``.
 
     Args:
         adj: the edges, targets × sources.
@@ -41,7 +42,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
         first: the source number of the first target; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
 
     Returns:
-        ``(targets, heads, channels)`` in the type of ``x``.
+        ``(targets, heads, channels)``, with the dtype of ``x``.
     """
     _check(adj, x, a_src, a_dst, first)
     trained = torch.is_grad_enabled() and any(t.requires_grad for t in (x, a_src, a_dst))
@@ -74,7 +75,7 @@ def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int) 
 
 
 class Scores(NamedTuple):
-    """The arguments of ``attention``: the parts of the scores, and the rows to weight."""
+    """The arguments of ``attention``: the two terms of the scores, and the rows that are summed."""
 
     x: Tensor
     a_src: Tensor

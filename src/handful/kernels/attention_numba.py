@@ -1,4 +1,4 @@
-"""The loops of ``attention`` in numba, for the CPU."""
+"""The kernels of ``attention`` in numba, for the CPU."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from handful.kernels.threads import kernel, over_rows
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output; its part from edges with a positive score (empty unless ``keep``); and for every target and head: the
-    largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores."""
+    """The output; the part of the output from edges with a positive score (empty unless ``keep``); and for every target
+    and head: the largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores.
+    """
     x, a_dst = given.x, given.a_dst
     shape = len(a_dst), *x.shape[1:]
     out = empty(shape, x)
@@ -29,7 +30,9 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
 
 
 def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
+    """For each target and head: inner = ⟨grad, out⟩; and the gradient of ``a_dst``, (1 - slope)(⟨grad, positive⟩ -
+    P·inner).
+    """
     inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
     given = array(grad), array(out), array(positive), array(rows)
     over_rows(_target_terms, np.arange(len(grad) + 1), *given, array(inner), array(grad_dst))
@@ -47,7 +50,7 @@ def backward_sources(
 
 
 def _arrays(given: Scores) -> tuple[Any, ...]:
-    """``given`` as arrays, with the scores in the type of the sums."""
+    """``given`` as arrays, with the scores in the dtype of the sums."""
     a_src, a_dst = (scores.to(wide_dtype(given.x)) for scores in (given.a_src, given.a_dst))
     return array(given.x), array(a_src), array(a_dst), given.first
 

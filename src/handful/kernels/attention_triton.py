@@ -1,7 +1,7 @@
-"""The loops of ``attention`` in Triton, for GPUs: the functions of ``attention_numba``.
+"""The kernels of ``attention`` in Triton, for GPUs; the functions are those of ``attention_numba``.
 
-A program computes one row for one head. The softmax takes one pass: a larger score scales the earlier sums down. Long
-rows are split as in ``aggregate_triton``; the sums of the chunks are rescaled and added in order.
+A program computes one row for one head. The softmax takes one pass: when a larger score appears, the earlier sums are
+scaled down. Long rows are split as in ``aggregate_triton``; the sums of the chunks are rescaled and added in order.
 """
 
 from __future__ import annotations
@@ -131,8 +131,9 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output; its part from edges with a positive score (empty unless ``keep``); and for every target and head: the
-    largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores."""
+    """The output; the part of the output from edges with a positive score (empty unless ``keep``); and for every target
+    and head: the largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores.
+    """
     x, a_src, a_dst, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]
     out = x.new_empty(targets, heads, channels)
@@ -148,7 +149,9 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
 
 
 def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """⟨grad, out⟩ of each target and head, and the gradient of ``a_dst``: (1 - slope)(⟨grad, positive⟩ - P·inner)."""
+    """For each target and head: inner = ⟨grad, out⟩; and the gradient of ``a_dst``, (1 - slope)(⟨grad, positive⟩ -
+    P·inner).
+    """
     whole, part = ((grad.to(rows.dtype) * one).sum(2) for one in (out, positive))
     return whole, (1 - SLOPE) * (part - rows[2] * whole)
 
@@ -171,7 +174,7 @@ def backward_sources(
 
 
 def _wide(x: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
-    """``x`` unchanged, and the scores in the type of the sums; all contiguous."""
+    """``x`` unchanged, and the scores in the dtype of the sums; all contiguous."""
     return x.contiguous(), *(score.to(wide_dtype(x)).contiguous() for score in scores)
 
 

@@ -1,7 +1,7 @@
-"""16-bit floats for numba, which lacks these types: kernels get the bits as integers, and sum in float32.
+"""16-bit floats for numba, which lacks these dtypes: kernels get the bits as integers, and sum in float32.
 
 bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` do not change other
-types, so one kernel works for float32, float64 and bfloat16.
+dtypes, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def narrow(value: Any, like: Any) -> Any:
 
 
 def _extend(typing_context: Any, bits: Any) -> Any:
-    """float16 to float32 by the CPU's own instruction."""
+    """Convert float16 to float32 by an instruction of the CPU."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
@@ -84,5 +84,5 @@ def _memory(tensor: Tensor) -> np.ndarray:
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:
-    """The type of sums over ``tensor``: float32 for bfloat16 and float16, its own type otherwise."""
+    """The dtype of sums over ``tensor``: float32 for bfloat16 and float16, else the dtype of ``tensor``."""
     return torch.float32 if tensor.dtype in (torch.bfloat16, torch.float16) else tensor.dtype

@@ -1,7 +1,7 @@
-"""A graph and its features, drawn from a block model; every number is a hash of (key, counter).
+"""A graph and its features, drawn from a block model; every random number is a hash of (key, counter).
 
-A *place* is a position in ``member``, which lists the nodes class by class. Every place has some pairs: pairs
-``first[p]`` to ``first[p + 1]`` belong to place p.
+A *place* is an index into ``member``, which lists the nodes class by class. Pairs ``first[p]`` to ``first[p + 1]``
+belong to place p.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray
 @kernel
 def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any,
           power: float, homophily: float, key: Any, out: Any) -> None:  # fmt: skip
-    """The other ends of the pairs of places begin + lo to begin + hi."""
+    """Draw the other end of each pair of the places begin + lo to begin + hi."""
     classes = start.shape[0] - 1
     own = np.searchsorted(start, begin + lo, side="right") - 1
     for i in range(lo, hi):
@@ -40,10 +40,10 @@ def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low
 def draw_ends(
     first: Array, start: Array, member: Array, offset: Array, power: float, homophily: float, key: Any, begin: int = 0
 ) -> Array:
-    """The other end of every pair of some places.
+    """Draw the other end of every pair of some places.
 
-    With probability ``homophily`` it has the class of the pair's place; otherwise it has another class, uniformly at
-    random. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1), low =
+    With probability ``homophily``, the other end has the class of the pair's place; otherwise it has another class,
+    drawn uniformly. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1), low =
     offset^power and high = (size of the class + offset)^power.
 
     Args:
@@ -52,12 +52,12 @@ def draw_ends(
         member: the node at each place, for all places of the graph.
         offset: float64 ``(classes,)``.
         power: the power of all classes.
-        homophily: the share of pairs within a class.
+        homophily: the fraction of pairs within a class.
         key: uint64, the key of the random numbers.
-        begin: the number of the first of these places.
+        begin: the first of these places.
 
     Returns:
-        ``(pairs,)``, nodes in the type of ``member``.
+        ``(pairs,)``, node ids, with the dtype of ``member``.
     """
     out = np.empty(int(first[-1] - first[0]), member.dtype)
     by_class = list(zip(np.diff(start).tolist(), offset.tolist(), strict=True))

@@ -1,7 +1,7 @@
-"""Products of some rows of a CSR with rows that are read block by block, in ascending order.
+"""Products of some rows of a CSR with a matrix that is read block by block, in ascending order.
 
 The edges are sorted by the block of their source, and within a block by row. So every block of sources is read once,
-and adds to the sums of all rows.
+and is added to the sums of all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AHEAD = 8
 
 @dataclass(frozen=True)
 class BlockedEdges:
-    """Edges in the order of the blocks of their sources; block b has the edges ``starts[b]`` to ``starts[b + 1]``.
+    """Edges, sorted by the block of their source; block b has the edges ``starts[b]`` to ``starts[b + 1]``.
 
     ``rows`` are relative to the first row, ``columns`` to the first source of the block.
     """
@@ -56,7 +56,7 @@ def _place(indptr: Any, indices: Any, weight: Any, shift: int, cursor: Any, rows
 
 
 def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, shift: int) -> BlockedEdges:
-    """The edges of a CSR in the order of the blocks of 2^shift sources.
+    """Sort the edges of a CSR by the block of their source; a block has 2^shift sources.
 
     Args:
         indptr, indices: a checked CSR, rows × sources.
@@ -97,7 +97,7 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
         block: the number of the block.
         right: ``(sources of the block,)``, or empty for ones.
         x: ``(sources of the block, F)``.
-        out: ``(rows, F)`` in the type of ``x``.
+        out: ``(rows, F)``, with the dtype of ``x``.
     """
     run(_add, edges.ranges(block), edges.rows, edges.columns, edges.weight, right, x, out)
 
@@ -121,7 +121,7 @@ def _attend(
 def attend_block(
     edges: BlockedEdges, block: int, shift: int, a_dst: Array, found: Array, a_src: Array, x: Array, out: Array
 ) -> None:
-    """Add to each row the rows of its sources in one block, weighted by attention; its own row is left out.
+    """Add to each row the rows of its sources in one block, weighted by attention; self-loops are left out.
 
     Args:
         edges: the result of ``by_blocks``.

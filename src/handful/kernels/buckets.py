@@ -1,4 +1,4 @@
-"""Edges in buckets of rows, and the rows of one bucket: the two passes of a sort that goes through files.
+"""The two passes of a sort of edges in files: sort edges into buckets of rows, then sort the rows of one bucket.
 
 A *record* is two integers: target and source.
 """
@@ -20,7 +20,7 @@ Array = np.ndarray
 def _count(
     lo: int, hi: int, rows: Any, columns: Any, bound: int, base: int, shift: int, buckets: int, both: bool
 ) -> Any:
-    """The number of records in each bucket, for edges lo to hi; then 1 plus the place of the first bad edge, or 0."""
+    """Count the records in each bucket, for edges lo to hi; then 1 plus the index of the first bad edge, or 0."""
     counts = np.zeros(buckets + 1, np.int64)
     for i in range(lo, hi):
         v, u = rows[i], columns[i]
@@ -51,17 +51,18 @@ def _scatter(
 def in_buckets(
     rows: Array, columns: Array, bound: int, base: int, shift: int, buckets: int, both: bool
 ) -> tuple[Array, Array, int]:
-    """The records of edges, sorted by bucket, and in the order of the edges within a bucket.
+    """Make the records of edges, sorted by bucket; within a bucket, the order of the edges is kept.
 
     Args:
         rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; this function checks them.
         bound: the number of nodes.
-        base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that it exists.
+        base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that this bucket
+            exists.
         both: whether an edge also makes a record for its reverse.
 
     Returns:
-        ``(records, 2)`` in the type of ``rows``, the start of each bucket ``(buckets + 1,)``, and -1. If an end of an
-        edge is not a node, there are no records, and the place of that edge replaces -1.
+        ``(records, 2)``, with the dtype of ``rows``; the start of each bucket, ``(buckets + 1,)``; and -1. If an end of
+        an edge is not a node, there are no records, and the index of that edge replaces -1.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
     counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))
@@ -89,8 +90,8 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 def imbalance(rows: Array, columns: Array, key: int) -> int:
     """The sum of a hash over all edges minus the sum over their reverses, modulo 2⁶⁴.
 
-    The results of blocks of edges add up to the result of all edges. The result is 0 if every edge occurs as often as
-    its reverse. Otherwise it is 0 for about one key in 2⁶⁴.
+    The sum of the results of all blocks of edges is the result of all edges. The result is 0 if every edge occurs as
+    often as its reverse. Otherwise the result is 0 for about one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
     return sum(int(one) for one in run(_imbalance, ranges, rows, columns, np.uint64(key))) % 2**64
@@ -104,7 +105,9 @@ def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any) -> None:
 
 @kernel
 def _keep(indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> int:
-    """Move the kept sources to the front, write their number per row to ``kept``, and return their total number."""
+    """Move the kept sources to the front, write the number of kept sources per row to ``kept``, and return the
+    total.
+    """
     end = 0
     for v in range(kept.shape[0]):
         begin = end
@@ -124,7 +127,7 @@ def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: boo
         records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
         base, rows: the first row, and the number of rows.
         loops: whether a row keeps itself as a source.
-        repeated: whether to keep repeated sources; if not, each is kept once.
+        repeated: whether to keep repeated sources; if not, each source is kept once.
     """
     indices = np.empty(len(records), records.dtype)
     indptr = counting_sort(records[:, 0], records[:, 1], base, rows, indices)

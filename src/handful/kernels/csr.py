@@ -19,7 +19,7 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
 
 
 def starts(sizes: np.ndarray) -> np.ndarray:
-    """int64 ``(n + 1,)``: the start of each of ``n`` pieces of these sizes, and the end of the last one.
+    """int64 ``(n + 1,)``: the start of each of n pieces with these sizes, and the end of the last piece.
 
     >>> starts(np.array([2, 0, 3]))
     array([0, 2, 2, 5])
@@ -70,8 +70,8 @@ def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) 
 def coo_to_csr(
     rows: np.ndarray, cols: np.ndarray, num_rows: int, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort edges by (row, col): ``indptr``, ``indices`` and, with ``with_order``, each edge's place in the input. Two
-    stable counting sorts: by column first, then by row. The caller has checked the ids.
+    """Sort edges by (row, col), and return ``indptr``, ``indices`` and, with ``with_order``, each edge's index in the
+    input. Two stable counting sorts are used: by column, then by row. The caller has checked the ids.
     """
     col_rows = np.empty(len(cols), index_dtype(num_rows))
     first = np.empty(len(cols) if with_order else 0, np.int64)
@@ -107,7 +107,7 @@ def counting_sort(
 def transpose(
     indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of the reversed edges, rows sorted; with ``with_order``, also each edge's place in the input."""
+    """The CSR of the reversed edges, with sorted rows; with ``with_order``, also each edge's index in the input."""
     t_indptr = key_starts(indices, 0, num_cols)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
@@ -116,7 +116,7 @@ def transpose(
 
 
 def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``transpose`` in plain torch, for any device, always with the places; the host does not wait for the device."""
+    """``transpose`` in plain torch, for any device, always with the indices; the host does not wait for the device."""
     by_source, order = torch.sort(indices, stable=True)
     columns = torch.arange(num_cols + 1, device=indices.device, dtype=indices.dtype)
     rows = torch.searchsorted(indptr, order, right=True, out_int32=indices.dtype == torch.int32) - 1
@@ -126,7 +126,7 @@ def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Ten
 def simplify(
     indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Drop self-loops and repeated edges of a CSR with sorted rows; also which edges were kept, as a mask."""
+    """Drop self-loops and repeated edges of a CSR with sorted rows; also return a mask of the kept edges."""
     rows, keep = row_of_edge(indptr), np.ones(len(indices), np.bool_)
     if merge:
         keep[1:] = (np.diff(indices) != 0) | (np.diff(rows) != 0)
@@ -136,14 +136,14 @@ def simplify(
 
 
 def first_bad_row(indptr: np.ndarray) -> int:
-    """The first row whose end lies before its start, or -1."""
+    """The first row whose end is before its start, or -1."""
     falls = indptr[1:] < indptr[:-1]
     return int(falls.argmax()) if falls.any() else -1
 
 
 @kernel
 def first_outside(indices: Any, bound: int) -> int:
-    """The place of the first value outside ``[0, bound)``, or -1."""
+    """The index of the first value outside ``[0, bound)``, or -1."""
     for i in range(indices.shape[0]):
         if indices[i] < 0 or indices[i] >= bound:
             return i
@@ -151,7 +151,7 @@ def first_outside(indices: Any, bound: int) -> int:
 
 
 def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
-    """``None`` if an edge of a CSR with sorted rows lacks its reverse. Else, with ``with_order``, the place of each
+    """``None`` if an edge of a CSR with sorted rows has no reverse. Otherwise, with ``with_order``, the index of each
     edge's reverse.
 
     >>> reverses(np.array([0, 1, 2]), np.array([1, 0], np.int32), with_order=True)
@@ -178,8 +178,8 @@ def row_of_edge(indptr: np.ndarray) -> np.ndarray:
 
 @kernel
 def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
-    """Count the edges of a CSR by the class of their target: ``inside`` has the edges within a class, ``ends`` all
-    edges between known labels.
+    """Count the edges of a CSR by the class of their target: in ``inside``, the edges within a class; in ``ends``, all
+    edges between nodes with known labels.
     """
     for v in range(indptr.shape[0] - 1):
         if y[v] < 0:

@@ -1,13 +1,13 @@
-"""Which implementation of a kernel runs on which device.
+"""The choice of a kernel's implementation by device.
 
-| device | loops | file |
+| device | kernels | file |
 |---|---|---|
 | ``cpu`` | numba | ``NAME_numba.py`` |
 | ``cuda`` (also the name on ROCm), if Triton is installed | Triton | ``NAME_triton.py`` |
 | any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
-``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which also serves second
-derivatives. The two files of loops have the same functions. Tests compare all three.
+``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which is also used for
+second derivatives. The two files of kernels have the same functions. Tests compare all three.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def backend(device: torch.device) -> Backend:
 
 
 def loops(name: str, device: torch.device) -> Any:
-    """The module with the loops of the kernel ``name`` for tensors on ``device``; ``None`` for plain torch."""
+    """The module with the kernels of ``name`` for tensors on ``device``; ``None`` for plain torch."""
     return _loops(name, backend(device))
 
 
@@ -75,10 +75,9 @@ def has_triton() -> bool:
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """In this context, all kernels use the implementation ``which`` on any device. Tests use it, also for the code for
-    GPUs.
+    """In this context, all kernels use the implementation ``which`` on any device. This is for tests.
 
-    Triton runs on the CPU only in its interpreter: TRITON_INTERPRET=1 must be set before its kernels are imported.
+    Triton runs on the CPU only in its interpreter: ``TRITON_INTERPRET=1`` must be set before its kernels are imported.
     """
     global _forced
     before, _forced = _forced, which
@@ -89,13 +88,13 @@ def use(which: Backend) -> Iterator[None]:
 
 
 class Fused(ABC):
-    """An operation on tensors: its own loops, and a twin in plain torch for second derivatives.
+    """An operation on tensors with its own kernels, and an equivalent in plain torch (``twin``) for second derivatives.
 
     Values other than inputs are attributes of the operation. An input may be ``None``.
     """
 
     kernel: ClassVar[str | None] = None
-    """The name of the file of its loops, if there is one; on a device without loops the twin runs."""
+    """The name of the kernel's files, if there are any; on a device without kernels, ``twin`` runs."""
     differentiated: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
@@ -107,8 +106,9 @@ class Fused(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """The output, and the tensors that the backward pass needs. The first of these tensors are the inputs, or other
-        values with the same gradients of the twin."""
+        """The output, and the tensors that the backward pass needs. These tensors begin with the inputs, or with values
+        for which ``twin`` has the same gradients.
+        """
 
     @abstractmethod
     def backward(self, grad: Tensor, saved: tuple[Any, ...], needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
@@ -139,7 +139,7 @@ class _Apply(torch.autograd.Function):
 
 
 def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor) -> list[Tensor | None]:
-    """The gradients of ``twin(*inputs)``, themselves differentiable; ``None`` for inputs that need none."""
+    """The gradients of ``twin(*inputs)``, which are differentiable; ``None`` for inputs that need no gradient."""
     wanted = [t for t in inputs if t is not None and t.requires_grad]
     result = iter(torch.autograd.grad(twin(*inputs), wanted, grad, create_graph=True))
     return [next(result) if t is not None and t.requires_grad else None for t in inputs]

@@ -1,7 +1,7 @@
-"""Random bits without a generator's state: a hash of (seed, row, column), the same on any device and thread.
+"""Random bits without the state of a generator: a hash of (seed, row, column), the same on any device and thread.
 
 A row's 64-bit key is the splitmix64 finaliser of seed and row. The bits of a column are a 32-bit finaliser (multiply
-and xor-shift, twice) of the two halves of the key and the column's number. Nothing is stored, and each element can be
+and xor-shift, twice) of the two halves of the key and the column index. Nothing is stored, and each element can be
 computed alone.
 
 ``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread can draw any number in
@@ -54,7 +54,9 @@ def column_bits(key: Any, column: int) -> Any:
 
 
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
-    """The bits of a matrix as int32, whose products wrap; in place, with one temporary of four bytes per element."""
+    """The bits of a matrix as int32, whose products wrap around; computed in place, with one temporary of four bytes
+    per element.
+    """
     key = mix64_torch(torch.tensor([signed(seed)], device=device))
     key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
     low, high = (half.to(torch.int32)[:, None] for half in (key, key >> 32))
@@ -88,7 +90,7 @@ def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.devic
 
 
 def threshold(p: float) -> int:
-    """Bits below this are dropped: the share ``p`` of all 32-bit values."""
+    """The threshold of dropout: the fraction ``p`` of all 32-bit values is below it, and is dropped."""
     return min(round(p * 2**32), 2**32 - 1)
 
 

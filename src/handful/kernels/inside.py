@@ -11,12 +11,13 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""With at most this many parts, a part stores the indices of its edges. With more parts, it stores the ends of its
-edges, which take twice the memory."""
+"""With at most this many parts, a part stores the indices of its edges. With more parts, a part stores the two ends of
+its edges, which take twice the memory.
+"""
 
 
 class Inside(NamedTuple):
-    """The edges of one part: their ``places`` in an edge list, or their ``ends``, sources and targets."""
+    """The edges of one part: their indices in an edge list (``places``), or their sources and targets (``ends``)."""
 
     places: np.ndarray | None
     ends: tuple[np.ndarray, np.ndarray] | None
@@ -24,8 +25,8 @@ class Inside(NamedTuple):
     def numbered(
         self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
     ) -> np.ndarray:
-        """``(2, edges)``: the ends of the edges, renumbered by ``of_source`` and ``of_target``, in the type of the edge
-        list.
+        """``(2, edges)``: the ends of the edges, renumbered by ``of_source`` and ``of_target``, with the dtype of the
+        edge list.
 
         Args:
             source, target: the edge list.
@@ -43,7 +44,8 @@ def _keep(
     kept: Any, kept_target: Any, own: Any,
 ) -> int:  # fmt: skip
     """Write the edges inside a part, and the part of each edge, one after another from ``lo`` on; return the end. An
-    edge is its index if ``kept_target`` is None, else its two ends."""
+    edge is written as its index if ``kept_target`` is ``None``, else as its two ends.
+    """
     line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
     at = np.uint64(lo)
     for e in range(at, np.uint64(hi)):
@@ -81,13 +83,13 @@ def inside(
     source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int,
     with_places: bool = False, threads: int = 1,
 ) -> list[Inside]:  # fmt: skip
-    """The edges inside each part, ascending by their places.
+    """The edges inside each part, in the order of the edge list.
 
     Args:
         source, target: the ends of every edge; checked by the caller.
         source_part, target_part: the part of every node, 0 to ``m - 1``; ``m`` for a node in no part.
         m: the number of parts.
-        with_places: whether the places of the edges are needed, besides their ends.
+        with_places: whether the indices of the edges are needed, besides their ends.
 
     >>> part = np.array([0, 1, 0, 1], np.uint8)
     >>> [found.places for found in inside(np.array([0, 1, 2, 3, 0]), np.array([2, 3, 1, 1, 0]), part, part, 2)]

@@ -1,4 +1,4 @@
-"""One layer of LADIES: the nodes from which the rows of some targets are estimated, and their weights.
+"""One layer of LADIES: the sampled sources for some targets, and the edge weights.
 
     P = row-normalised A + I,   U = P[previous],   p_i = Σ_v U_vi² / Σ_j Σ_v U_vj²
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
@@ -7,8 +7,8 @@
 The targets of the batch are the first nodes of ``previous``. Other nodes of ``previous`` are sources only if they are
 drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
-To draw nodes one after another without replacement, every node gets an exponential arrival time with rate p_i, and the
-first to arrive are drawn. A node's time depends only on the key and its id. The host draws for every device.
+To draw nodes without replacement, every node gets an exponential arrival time with rate p_i, and the nodes with the
+earliest times are drawn. A node's time depends only on the key and its id. The host draws for every device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 
 
 class Layer(NamedTuple):
-    """A drawn rectangle: the ids of its sources, the batch first and the others ascending, and its CSR with weights."""
+    """A sampled layer: the ids of its sources (the batch first, then the others ascending), and its CSR with
+    weights.
+    """
 
     nodes: Tensor
     indptr: Tensor
@@ -39,8 +41,9 @@ class Layer(NamedTuple):
 
 @kernel
 def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
-    """U = P[rows] as CSR, a row's own column first; and float64 ``(N,)``, the column sums of U²: p before
-    normalisation."""
+    """U = P[rows] as CSR, with a row's own column first; and the column sums of U² (p before normalisation), float64
+    ``(N,)``.
+    """
     room = rows.shape[0]
     for i in range(rows.shape[0]):
         room += indptr[rows[i] + 1] - indptr[rows[i]]
@@ -82,7 +85,7 @@ def _arrivals(nodes: Any, rate: Any, key: int) -> Any:
 
 @kernel
 def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place: Any) -> Any:
-    """U[:, S] / p_S with rows that sum to one."""
+    """U[:, S] / p_S, with each row divided by its sum."""
     out_ptr = np.zeros_like(indptr)
     out, weight = np.empty(columns.shape[0], np.int32), np.empty(columns.shape[0], np.float32)
     at = 0
@@ -102,11 +105,11 @@ def _keep_columns(indptr: Any, columns: Any, values: Any, importance: Any, place
 
 
 def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -> Layer:
-    """The drawn sources of ``previous``.
+    """Draw the sources of the targets ``previous``.
 
     Args:
         graph: the CSR to draw from.
-        previous: int64, distinct ids; the first ``batch`` ids are also always sources.
+        previous: int64, distinct ids of the targets; the first ``batch`` ids are always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """

@@ -1,6 +1,6 @@
 """Linear maps, in float32 and in bfloat16 with master weights in float32.
 
-bfloat16 is used if the input has this type or autocast requests it. On a CPU that multiplies bfloat16 in hardware,
+bfloat16 is used if the input is bfloat16 or autocast requests bfloat16. On a CPU that multiplies bfloat16 in hardware,
 torch's own product is used. On other CPUs that product is several times slower than float32. There, chunks of rows are
 converted to float32, multiplied while they are in the cache, and converted back.
 """
@@ -47,14 +47,14 @@ def as_asked(x: Tensor) -> Tensor:
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """``out + x · weightᵀ``, written over ``out``; in float32, without another tensor of the size of ``out``."""
+    """Add ``x · weightᵀ`` to ``out`` in place; in float32, without another tensor of the size of ``out``."""
     if out.dtype == x.dtype == weight.dtype:
         return out.addmm_(x, weight.T)
     return out.add_(linear(x, weight))
 
 
 class PooledLinear(Fused):
-    """The product, in memory that earlier activations used. In bfloat16, the inputs and the output are rounded."""
+    """The product, in the reused memory of earlier activations. In bfloat16, the inputs and the output are rounded."""
 
     def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
@@ -75,7 +75,7 @@ class PooledLinear(Fused):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
-    """``a · b + bias`` for ``a`` and ``b`` of one type, on the CPU; added in place to ``onto``, if given."""
+    """``a · b + bias`` for ``a`` and ``b`` of one dtype, on the CPU; added in place to ``onto``, if given."""
     out = memory.empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:
@@ -90,7 +90,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | Non
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """``aᵀ · b`` for ``a`` and ``b`` of one type, on the CPU; the result is float32 for bfloat16."""
+    """``aᵀ · b`` for ``a`` and ``b`` of one dtype, on the CPU; the result is float32 for bfloat16."""
     if a.dtype != torch.bfloat16:
         return torch.mm(a.T, b)
     if native_bfloat16():

@@ -1,8 +1,8 @@
 """Memory reuse: the memory of a freed activation is kept for the next activation.
 
-The system clears every page of a new block. For a layer's activations this takes a quarter of the time of the product
-that fills them. ``empty`` returns blocks that earlier tensors no longer use. All blocks together exceed the peak of the
-blocks in use by at most an eighth. ``release`` returns the unused blocks to the system.
+The system clears every page of a new block. For a layer's activations, clearing takes a quarter of the time of the
+matrix product that computes them. ``empty`` returns blocks that earlier tensors no longer use. All blocks together
+exceed the peak of the blocks in use by at most an eighth. ``release`` returns the unused blocks to the system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks with fewer bytes than this come from torch's allocator: there are many, and clearing them is fast."""
+"""Blocks with fewer bytes than this come from torch's allocator: there are many small blocks, and clearing them is
+fast.
+"""
 ALIGNMENT = 64
 
 
@@ -38,7 +40,7 @@ class Pool:
         self._lock = Lock()
 
     def take(self, size: int) -> np.ndarray:
-        """``size`` bytes; the block is free again when the array and all its views are freed."""
+        """Take a block of ``size`` bytes; the block is free again when the array and all its views are freed."""
         with self._lock:
             self._collect()
             # The block that returned last is most likely in the cache. A block that is much too large is not used.
@@ -72,7 +74,7 @@ class Pool:
     def _make_room(self, size: int) -> None:
         """Drop the oldest unused blocks until ``size`` more bytes exceed the peak by at most an eighth.
 
-        With less room, blocks of different sizes would replace each other again and again.
+        With a smaller limit, blocks of different sizes would replace each other again and again.
         """
         spare = max(self.peak, self.live + size) * 9 // 8 - self.live - size
         while sum(map(_size, self.kept)) > spare:
@@ -96,7 +98,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def empty(shape: Sequence[int], like: Tensor) -> Tensor:
-    """A contiguous tensor of the type and on the device of ``like``, not initialised."""
+    """An uninitialised contiguous tensor with the dtype and the device of ``like``."""
     size = math.prod(shape) * like.element_size()
     if like.device.type != "cpu" or size < SMALLEST:
         return like.new_empty(shape)
@@ -112,7 +114,8 @@ def release() -> None:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """``tensor`` on ``device``. For a GPU, the copy is from pinned memory, and the host does not wait for the copy.
+    """Copy ``tensor`` to ``device``. For a GPU, the copy is from pinned memory, and the host does not wait for the
+    copy.
 
     The copy belongs to the current stream. torch keeps the pinned memory until the copy is done.
     """
@@ -122,7 +125,7 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """A function like ``sent`` that sends tensors with the same start in memory only once, as in a trimmed sample.
+    """A function like ``sent``. It sends tensors with the same start in memory only once, as in a trimmed sample.
 
     Send the longest of these tensors first, while all of them exist.
 

@@ -1,9 +1,10 @@
 """Neighbour sampling: a few edges of each node, hop by hop.
 
-``sample`` is for a checked graph. PyG's operators use the steps of ``sample`` separately: rows, times, picks, new
-numbers. In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits
-are the number of the node's tree, if trees are disjoint. Every row pointer, id, time and weight is checked when it is
-read. So the cost of the checks grows with the sample, not with the graph.
+``sample`` does no checks: its graph must be checked already. PyG's operators call the steps of ``sample`` one by one:
+find the rows (``spans``), limit them by time (``until``), pick edges (``pick``), and number the new nodes (``meet``).
+In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits are the
+number of the node's tree, if trees are disjoint. The steps check every row pointer, id, time and weight when they read
+it. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ NODE = (1 << TREE) - 1
 _FEW = 4_000
 """Below this many rows or edges, one thread is faster than two."""
 _SCAN = 48
-"""With at most this many picks, each pick is compared with the others. Otherwise one pass over the row draws all."""
+"""With at most this many picks, each pick is compared with the other picks. Otherwise one pass over the row draws all
+picks.
+"""
 
 
 class Known:
-    """The nodes seen so far, numbered in the order in which they appear. The initial nodes may contain a node twice.
+    """The nodes of a sample so far, numbered in the order of appearance. The initial nodes may contain a node twice.
 
     >>> known = Known(np.array([7, 7, 3]))
     >>> known.meet(np.array([3, 9, 7])).tolist(), known.keys[: known.count].tolist()
@@ -65,7 +68,7 @@ class Known:
 
 @kernel
 def _slot(table: Any, nodes: Any, v: int) -> int:
-    """The slot of ``table`` with the number of ``v`` (its place in ``nodes``), or the free slot for it."""
+    """The slot of ``table`` with the index of ``v`` in ``nodes``, or the free slot for this index."""
     mask: int = table.shape[0] - 1
     at = int((np.uint64(v) * np.uint64(GOLDEN)) >> np.uint64(32)) & mask
     while table[at] >= 0 and nodes[table[at]] != v:
@@ -83,7 +86,7 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Look up the number of each key, and ``add`` unknown keys; return the number of known keys."""
+    """Look up the number of each key; if ``add``, add unknown keys; return the count of known keys."""
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:
@@ -268,8 +271,8 @@ def pick(
     start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
     threads: int = 1, names: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Pick ``count`` edges of each row, or all if ``count`` is negative. Returns the start of each row's picks, and the
-    picks.
+    """Pick ``count`` edges of each row, or all edges if ``count`` is negative; return the start of each row's picks,
+    and the picks.
 
     Args:
         start, stop: the start and end of the rows.
@@ -319,7 +322,7 @@ def heads(
     Args:
         keys, first, edges: the rows, and the result of ``pick``.
         col: the node at the other end of every edge.
-        bound: node ids lie below this.
+        bound: the number of nodes; all ids must be below it.
         limit, time, of_nodes: as for ``until``; a pick after its limit raises an error.
     """
     out = np.empty(len(edges), np.int64)
@@ -347,11 +350,11 @@ class Neighborhood(NamedTuple):
     nodes: np.ndarray
     """int64, the graph's ids."""
     indptr: np.ndarray
-    """int64, the row pointers of all nodes that are not new in the last hop."""
+    """int64, the row pointers of all nodes except the new nodes of the last hop."""
     indices: np.ndarray
     """int32, the source of each sampled edge."""
     edges: np.ndarray
-    """int64, the place of each sampled edge in the graph's CSR."""
+    """int64, the index of each sampled edge in the graph's CSR."""
     met: np.ndarray
     """int64 ``(hops + 1,)``, the number of nodes after each hop; ``met[0]`` is the number of seeds."""
 
@@ -359,11 +362,10 @@ class Neighborhood(NamedTuple):
 def sample(
     indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, fanout: tuple[int, ...], key: int
 ) -> Neighborhood:
-    """Sample around ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every node that is new in this
-    hop.
+    """Sample the neighbourhood of ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every new node.
 
     A node's edges are chosen once, when the node first appears, without replacement; -1 takes all edges. The draws of a
-    node depend only on ``key`` and its id.
+    node depend only on ``key`` and on the id of the node.
     """
     known, first, total, met = Known(seeds), 0, 0, [len(seeds)]
     rows, sources, edges = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]

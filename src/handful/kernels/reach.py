@@ -73,7 +73,9 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
 
 
 def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
-    """``reach`` by the distances of all nodes and one sort by distance, so the host does not need the size of a hop."""
+    """``reach`` on a device: one sort of all nodes by distance, so that the host does not wait for the size of each
+    hop.
+    """
     distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
     distance.index_fill_(0, targets, 0)
     ops = loops("subgraph", indptr.device)
@@ -98,7 +100,7 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
 
 
 def with_all(indptr: Tensor, reach: Reach) -> Reach:
-    """``reach`` with all other nodes added as the farthest, and with the rows of all nodes."""
+    """Add all other nodes to ``reach``, after the nodes that it has, and the rows of all nodes."""
     missing = torch.ones(len(indptr) - 1, dtype=torch.bool, device=indptr.device)
     missing[reach.order] = False
     order = torch.cat([reach.order, missing.nonzero().squeeze(1)])
@@ -107,8 +109,9 @@ def with_all(indptr: Tensor, reach: Reach) -> Reach:
 
 
 def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
-    """The sources of the rows of ``reach``, as positions in ``reach.order``; and the position of every node, which is
-    undefined for nodes that are not in ``reach``."""
+    """The sources of the rows of ``reach``, as indices into ``reach.order``; and the index of every node, which is
+    undefined for nodes that are not in ``reach``.
+    """
     rows = len(reach.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
     place.scatter_(0, reach.order, torch.arange(len(reach.order), dtype=torch.int32, device=indptr.device))
@@ -121,7 +124,7 @@ def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, T
 
 
 def edges_of_rows(indptr: Tensor, reach: Reach) -> Tensor:
-    """The positions in a CSR of the edges of the rows of ``reach``, one row after another."""
+    """The indices of the edges of the rows of ``reach`` in a CSR, one row after another."""
     rows, edges = reach.order[: len(reach.indptr) - 1], reach.edges[-1] if reach.edges else 0
     shift = torch.repeat_interleave(indptr[rows] - reach.indptr[:-1], reach.indptr.diff(), output_size=edges)
     return shift + torch.arange(edges, device=indptr.device)

@@ -1,5 +1,6 @@
-"""Kernels for batches with stand-ins (``handful.mean_field``): the renumbered edges of a sample with its stand-ins, and
-the features of its rows with their first hop."""
+"""Kernels for batches with stand-ins (``handful.mean_field``): add stand-ins to a sample and renumber its edges; and
+gather the features of its rows with their first hop.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ AHEAD, LINE = 8, 16
 
 
 class StandIns(NamedTuple):
-    """The rows of a sample, their stand-ins, and the edges between all of these."""
+    """The rows of a sample, the stand-ins of these rows, and the edges between rows and stand-ins."""
 
     rows: Tensor
-    """int64, the row of the sample that each row copies; for a stand-in, the row whose neighbours it replaces."""
+    """int64, the row of the sample for each row; for a stand-in, the row whose neighbours the stand-in replaces."""
     level: Tensor
     """int64, 0 for a row of the sample, 1 for a stand-in."""
     sizes: list[int]
-    """The number of rows that enter layer 1, 2, …, L."""
+    """The number of input rows of layers 1, 2, …, L."""
     indptr: Tensor
     indices: Tensor
     weight: Tensor
@@ -69,7 +70,7 @@ def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place
 
 
 def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int]) -> StandIns:
-    """A sample with a stand-in for every row of positive ``share``; rows that more layers need have smaller numbers.
+    """Add a stand-in for every row with a positive ``share``; rows are sorted by the number of layers that need them.
 
     Row v of the sample is an input of layers 1 to i, for the largest i with v < t_{i-1}. Its stand-in is an input of
     layers 1 to i, for the largest i with v < t_i. A row has its edges of the sample and one edge from its stand-in. A
@@ -144,9 +145,9 @@ def gather_hops(
 ) -> Tensor:
     """[X_k ‖ X_{k+1}] for every row of level k, from ``x`` = [X_0 ‖ X_1 ‖ …], where each X_k has ``features`` columns.
 
-    With ``edges`` (``add_stand_ins``), the second half of a row of level 0 is the weighted sum of the first halves of
-    its sources, not X_1. The first half of its stand-in is X_1, so this sum lies between the sampled first hop and the
-    exact first hop X_1.
+    With ``edges`` (``add_stand_ins``), the second half of a row of level 0 is not X_1, but the weighted sum of the
+    first halves of its sources. The first half of the row's stand-in is X_1, so this sum is between the sampled first
+    hop and the exact first hop X_1.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
     >>> gather_hops(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)

@@ -1,9 +1,9 @@
-"""Induced subgraphs: of one node set, or of all the parts of a partition in one pass over the edges.
+"""Induced subgraphs of one node set; or of all parts of a partition, in one pass over the edges.
 
 The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
-The loop has no branch: it always writes, and adds the result of the comparison to the cursor. About one edge in m is
-kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine. ``part_csr`` renumbers
-the edges of one part.
+The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor. About one edge in m
+is kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine. ``part_csr``
+renumbers the edges of one part.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ BLOCK = 1 << 22
 AHEAD = np.uint64(32)
 """The prefetch distance of a source's part, in edges: no cache holds the parts of all nodes of a large graph.
 
-If a cache holds them, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one loop is used for all sizes.
+If a cache holds all parts, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used for all sizes.
 """
 
 
 class Cut(NamedTuple):
-    """The edges of a block of rows that lie inside a part, part by part."""
+    """For a block of rows: the edges whose two ends are in the same part, sorted by part."""
 
     row_first: np.ndarray
     """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1]``, ascending."""
     edge_first: np.ndarray
     """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1]``."""
     degree: np.ndarray
-    """``(rows,)``, the number of edges of each row, in the smallest type."""
+    """``(rows,)``, the number of edges of each row, in the smallest dtype."""
     source: np.ndarray
-    """``(edges,)``, the sources, by their numbers in the graph."""
+    """``(edges,)``, the sources, as node ids of the graph."""
     value: np.ndarray
     """``(edges,)``, the value of each edge; empty if edges have no values."""
 
@@ -55,7 +55,7 @@ def _keep(
     """Write the kept edges of rows ``lo`` to ``hi`` one after another, from the index of their first edge on, and count
     the rows and edges of every part.
 
-    Places and ids are unsigned: numba then omits the test for negative numbers, which halves the time per edge.
+    Indices and ids are unsigned: numba then omits the test for negative indices, which halves the time per edge.
     """
     line, last = part.reshape((1, part.shape[0])), np.uint64(max(indptr[hi] - 1, 0))
     cursor = np.uint64(indptr[lo] - indptr[0])
@@ -99,7 +99,8 @@ def _distribute(
 def cut(
     begin: int, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Cut:
-    """The edges inside a part, from some rows of a graph: the rows of nodes ``begin``, ``begin + 1``, ….
+    """The edges whose two ends are in the same part, for all m parts, from the rows of nodes ``begin``, ``begin + 1``,
+    ….
 
     Args:
         begin: the node of the first row.
@@ -107,7 +108,7 @@ def cut(
         indices: the sources, checked by the caller; other rows may come before and after.
         part: ``(N,)``, the part of every node of the graph; ``m`` or above for a node in no part.
         m: the number of parts.
-        values: one value per edge, as long as ``indices``.
+        values: one value for each entry of ``indices``.
 
     >>> part = np.array([0, 1, 0], np.uint8)
     >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), part, 2).of(0)[:2]
@@ -140,7 +141,7 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-    """The rows of a CSR in ranges of at most ``size`` edges and rows, but at least one row.
+    """Split the rows of a CSR into ranges of at most ``size`` edges and rows, but at least one row.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -176,7 +177,7 @@ def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
 
 @kernel
 def _ones(word: Any) -> Any:
-    """The number of ones in 64 bits: counted in pairs of bits, then in fours, bytes and the whole word."""
+    """Count the ones in 64 bits: first in pairs of bits, then in fours, in bytes and in the whole word."""
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -185,10 +186,10 @@ def _ones(word: Any) -> Any:
 
 @kernel
 def _bitmap(nodes: Any, n: int) -> Any:
-    """A set of nodes with a fast rank of its members, in a fifth of a byte for each of ``n`` nodes.
+    """Make a bitmap of a set of nodes that gives the rank of a member quickly, in a fifth of a byte per node of the
+    graph.
 
-    The set has two numbers for every 64 nodes: a word with a bit per member, and the number of members in earlier
-    words.
+    The set has two numbers for every 64 nodes: a word with a bit per node, and the number of members in earlier words.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -209,10 +210,10 @@ def _renumber(lo: int, hi: int, indptr: Any, source: Any, member: Any, before: A
 
 
 def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``indptr`` and ``indices`` of a part in the numbering of its nodes.
+    """The CSR of a part, ``indptr`` and ``indices``, with the nodes of the part renumbered from 0.
 
-    The new number of a node is its rank, computed from a bitmap, which fits in the cache; a table of new numbers would
-    not.
+    The new number of a node is its rank in the part. The rank is computed from a bitmap, which fits in the cache; a
+    table of new numbers would not fit.
 
     Args:
         n: the number of nodes of the graph.
@@ -229,8 +230,7 @@ def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) 
 def parts(
     indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, and ``indptr``, ``indices`` and ``values`` of each; from one pass over
-    the edges.
+    """For each of the parts 0 to ``m - 1``: its nodes, ``indptr``, ``indices`` and ``values``; in one pass over edges.
 
     ``part`` has the part of every node of the graph; m and above mean no part. ``values`` are values of the edges.
     """
@@ -243,7 +243,9 @@ def parts(
 def joined(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """``degree``, ``source`` and ``value`` of one part from all blocks of rows, in the types of the graph's arrays."""
+    """Join ``degree``, ``source`` and ``value`` of one part over all blocks of rows, in the dtypes of the graph's
+    arrays.
+    """
     none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
     return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
 
@@ -268,7 +270,8 @@ def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any,
 def induced(
     indptr: np.ndarray, indices: np.ndarray, nodes: np.ndarray, with_edges: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
+    """The CSR of the induced subgraph of ``nodes`` (distinct), in the order of ``nodes``; on request, also the indices
+    of its edges.
 
     The sources of a row ascend if ``nodes`` ascend.
     """
@@ -316,7 +319,8 @@ def _of_rank(part: Any, ranks: Any, cursor: Any, end: Any, seen: Any, out: Any) 
 
 
 def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
-    """int64: for each part p, its nodes with the distinct ``ranks[p]``; the first node of a part has rank 0.
+    """int64: for each part p, the nodes of p whose ranks are ``ranks[p]`` (distinct); the first node of a part has rank
+    0.
 
     One pass over ``part``, whose numbers are all below ``len(ranks)``; no permutation of the nodes is made.
 

@@ -1,8 +1,8 @@
 """Algorithm 1 on a GPU: all parts of a partition from one pass over the edges, in Triton.
 
 The rows are sorted by part. A row is split into pieces of at most ``CHUNK`` edges. A program counts the kept edges of a
-piece, the counts are summed, and then each piece is written to its place. The host needs only the sizes of all parts,
-which it reads together. So it waits for the device once per epoch.
+piece, a cumulative sum gives the start of each piece, and then the pieces are written. The host needs only the sizes of
+the parts, and reads all sizes together. So the host waits for the device once per epoch.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _cut_rows(
     indptr: Tensor, indices: Tensor, node: Tensor, own_part: Tensor, used: Tensor, part: Tensor, local: Tensor,
     marks: Tensor, with_edges: bool,
 ) -> tuple[Tensor, Tensor, Tensor, list[list[int]]]:  # fmt: skip
-    """Rows of a CSR, each cut to the sources that are in its part.
+    """Cut each row of a CSR to the sources that are in the row's part.
 
     Args:
         indptr, indices: the CSR.
@@ -61,13 +61,13 @@ def _cut_rows(
         own_part: int32 ``(rows,)``, the part of each row.
         used: bool ``(rows,)``, whether a row is used; the other rows come last, and stay empty.
         part: int32 ``(N,)``, the part of every node.
-        local: int32 ``(N,)``, the number of every node in its own part.
-        marks: int64, places among the rows; the last one is the end of the rows that are used.
+        local: int32 ``(N,)``, the index of every node in its own part.
+        marks: int64, indices of rows; the last one is the end of the used rows.
         with_edges: whether the result has the edges.
 
     Returns:
-        The start of every row, the sources by their ``local`` numbers, and their edges; on the host, ``marks`` and the
-        starts of the rows at ``marks``.
+        The start of every row, the sources by their ``local`` indices, and the indices of the edges; on the host,
+        ``marks`` and the starts of the rows at ``marks``.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
@@ -93,7 +93,7 @@ def _cut_rows(
 def parts(
     indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """The nodes of parts 0 to ``m - 1`` in turn, and the CSR of each part in its own numbering, with the indices of its
+    """For each of the parts 0 to ``m - 1``: its nodes, its CSR with nodes renumbered from 0, and the indices of its
     edges in the graph (empty unless requested).
 
     Nodes ascend. ``part`` ``(N,)`` has the part of every node of the graph; m and above mean no part. All parts are on
@@ -116,7 +116,8 @@ def parts(
 
 
 def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR that ``nodes`` (distinct) induce, numbered in their order, and, on request, the places of its edges.
+    """The CSR of the induced subgraph of ``nodes`` (distinct), in the order of ``nodes``; on request, also the indices
+    of its edges.
 
     The host waits once, for the number of edges.
     """
@@ -133,7 +134,7 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
     """For a piece of a row at distance ``hop - 1``, lower the distance of its sources to ``hop``.
 
-    Several programs may mark the same node at once. All of them write ``hop``, and no program of this launch depends on
+    Several programs may mark the same node at once. All programs write ``hop``, and no program of this launch reads
     that value.
     """
     piece = tl.program_id(0).to(tl.int64)

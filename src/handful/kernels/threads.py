@@ -1,8 +1,8 @@
-"""One thread pool for every numba loop.
+"""One thread pool for all numba kernels.
 
 Kernels are serial, release the GIL and take a range of rows; ``over_rows`` gives each thread a range with about the
-same number of edges. Numba's own parallel loops are not used: its default threading layer aborts the process when
-two threads (training, and the sampler that works ahead of it) enter a loop at once.
+same number of edges. Numba's own parallel loops are not used: numba's default threading layer aborts the process when
+two threads (training, and the sampler that prefetches batches) enter a parallel loop at once.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _announced = False
 def _renew() -> None:
     """Give a forked child a new pool and a new lock, since the parent's threads do not exist there.
 
-    The threads of torch do not exist there either, and OpenMP would wait for them for ever. So torch uses one thread,
-    as in the workers of its ``DataLoader``.
+    The threads of torch do not exist in the child either, and OpenMP would wait for them for ever. So torch uses one
+    thread, as in the workers of its ``DataLoader``.
     """
     global _lock, _pool
     _lock, _pool = Lock(), None
@@ -55,10 +55,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def _outnumber_cores() -> None:
-    """Start more threads of GNU OpenMP than there are cores: then all of its idle threads sleep, and do not spin.
+    """Start more threads of GNU OpenMP than there are cores: then all idle OpenMP threads sleep, and do not spin.
 
     ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. A thread of handful
-    that never ends owns the additional threads; they sleep too.
+    that never ends owns the additional threads; these threads also sleep.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
@@ -108,7 +108,7 @@ def _workers() -> ThreadPoolExecutor:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function`` once for this machine, cache the machine code on disk, and print a note on first use.
 
-    Sums may be reordered and fused, so that they can use vector instructions. NaN and infinity are handled as usual. If
+    The compiler may reorder and fuse sums to use vector instructions. NaN and infinity are handled as usual. If
     several processes need the kernel at once, such as the ranks of a run, one compiles it and the others wait.
     """
     compiled: Any = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})(function)

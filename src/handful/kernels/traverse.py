@@ -35,11 +35,11 @@ class Sweep(NamedTuple):
     reached: np.ndarray
     """The number of reachable nodes, including the source."""
     total: np.ndarray
-    """The sum of their distances."""
+    """The sum of the distances to the reachable nodes."""
     eccentricity: np.ndarray
-    """The largest distance."""
+    """The largest distance to a reachable node."""
     farthest: np.ndarray
-    """The node at the largest distance; of several nodes, the smallest id."""
+    """The node at the largest distance; if there are several, the node with the smallest id."""
 
 
 @kernel

@@ -68,9 +68,9 @@ def walk(
 ) -> np.ndarray:  # fmt: skip
     """int64 ``(roots, length + 1)``: the nodes of each walk, beginning with its root.
 
-    The first step takes one of the edges in the row of the root, all equally likely. Later steps go from t over v to x
-    with probability proportional to 1/p if x = t, to 1 if t has an edge to x, and to 1/q otherwise. A walk stays at a
-    node without edges.
+    The first step takes one of the edges in the row of the root, with equal probabilities. Later steps go from t over v
+    to x with probability proportional to 1/p if x = t, to 1 if t has an edge to x, and to 1/q otherwise. A walk stays
+    at a node without edges.
 
     Raises:
         IndexError: a walk reaches a node outside the graph, or a node whose row is outside ``indices``.

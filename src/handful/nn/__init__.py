@@ -1,4 +1,4 @@
-"""The models, one file each, and a register of the models by name."""
+"""The models, one file per model, and a registry of the models by name."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def model_defaults(name: str) -> dict[str, Any]:
 
 
 def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model: the ``given`` options, and defaults for the others. No model is made.
+    """All options of a model: the ``given`` options, and the defaults of the other options. No model is made.
 
     Raises:
-        HandfulError: the model does not exist, has no such option (the nearest names are given), or cannot take a
-            value.
+        HandfulError: the model does not exist, has no such option (the message has the nearest names), or does not
+            accept a value.
     """
     defaults = model_defaults(name)
     for option in given:

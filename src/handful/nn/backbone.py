@@ -1,4 +1,4 @@
-"""The common base of message-passing models: a stack of layers on ``Batch.layers``, with projections around it."""
+"""The common base of message-passing models: a stack of layers on ``Batch.layers``, between two projections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Stack(Network):
     """embed → layer 0 → layer 1 → … → head."""
 
     embeds = True
-    """Whether ``embed`` in evaluation mode is more than a conversion of the type."""
+    """Whether ``embed`` in evaluation mode does more than convert the dtype."""
     last_gives_logits = False
     """Whether the last layer gives the logits, and not the head."""
 
@@ -36,7 +36,7 @@ class Stack(Network):
 
     @abstractmethod
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        """Layer ``i``, from a row for every source of ``adj`` to a row for every target."""
+        """Compute layer ``i``: the input has a row for every source of ``adj``, the output a row for every target."""
 
     @abstractmethod
     def head(self, h: Tensor) -> Tensor:
@@ -62,12 +62,12 @@ class Stack(Network):
         return self.hop is not None and x.shape[1] > self.in_features
 
     def first_layer(self, x: Tensor) -> Tensor:
-        """Layer 0 of rows [own ‖ aggregated]; further columns belong to further hops."""
+        """Compute layer 0 from rows [own ‖ aggregated]; more columns belong to more hops."""
         rows = x[:, : 2 * self.in_features]
         return self.layer(0, KnownHop.of(rows, next(self.parameters()).dtype), rows)
 
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """The output of the first ``layers`` layers, by chunks."""
+        """The output of the first ``layers`` layers, computed in chunks of rows."""
         h = x
         # A product by blocks, or a precomputed first hop, converts the rows itself.
         if (adj.in_memory and not self.knows_hop(x)) or self.embeds:
@@ -79,7 +79,9 @@ class Stack(Network):
         return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        """``layer``, by chunks of targets. Override it to compute something once for all chunks."""
+        """``layer``, computed in chunks of targets. A subclass may override it to compute values once for all
+        chunks.
+        """
         return chunks.map_targets(partial(self.layer, i, h=h), adj)
 
 
@@ -112,8 +114,9 @@ class Conv(nn.Module, ABC):
     """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
 
     widens = False
-    """Whether the convolution accepts float16 features without a conversion, and computes in the type of its
-    parameters."""
+    """Whether the convolution accepts float16 features without a conversion, and computes in the dtype of its
+    parameters.
+    """
 
     @abstractmethod
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
@@ -135,10 +138,10 @@ class Backbone(Stack):
         out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one per class.
         hidden: the width of the layers.
         layers: the number of convolutions.
-        dropout: the share of activations that a training step drops.
-        norm: ``bn`` (BatchNorm), ``ln`` (LayerNorm) or ``none``.
-        residual: add a Linear of the layer's input to its convolution.
-        input_dropout: the share of features that a training step drops.
+        dropout: the fraction of activations that a training step drops.
+        norm: norm: `bn` (BatchNorm), `ln` (LayerNorm) or `none`.
+        residual: add a Linear of the layer's input to the output of its convolution.
+        input_dropout: the fraction of features that a training step drops.
         two_logits: whether a binary task (``out_features`` is 1) has two logits, with a softmax and cross-entropy.
         input_projection, output_projection: see above.
         options: the options of the subclass.
@@ -183,7 +186,7 @@ class Backbone(Stack):
 
     @abstractmethod
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
-        """The convolution of one layer; ``final`` if its output is the logits."""
+        """Make the convolution of one layer; ``final`` if the output of the convolution is the logits."""
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
@@ -191,7 +194,7 @@ class Backbone(Stack):
 
     @classmethod
     def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
-        """The aggregation of a layer; ``None`` if it is not linear."""
+        """The aggregation of a layer; ``None`` if the aggregation is not linear."""
         return None
 
     @property
@@ -235,10 +238,10 @@ class Backbone(Stack):
 
 
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
-    """Whether A(XW) is cheaper than (AX)W. One gathered number counts as eight multiplications.
+    """Whether A(XW) is cheaper than (AX)W. One gathered value counts as eight multiplications.
 
-    If X has a gradient, A(XW) may cost a tenth more, since it keeps no AX for the backward pass. If X has no gradient,
-    (AX)W needs no aggregation in the backward pass.
+    If X has a gradient, A(XW) may cost a tenth more and is still chosen, since it keeps no AX for the backward pass. If
+    X has no gradient, (AX)W needs no aggregation in the backward pass.
     """
     if not adj.in_memory:
         return False  # X is read by blocks: every chunk of targets would compute X W again

@@ -45,7 +45,7 @@ class GATConv(Conv):
         return self.attend(adj, h, z, self.scores(z), skip)
 
     def attend(self, adj: Adjacency, h: Tensor, z: Tensor, a_source: Tensor, skip: nn.Linear | None) -> Tensor:
-        """The layer, given the values and scores of all sources."""
+        """The output of the layer, given the values and scores of all sources."""
         a_target = (adj.own(z) * self.target).sum(-1)
         out = adj.attend(z, a_source, a_target)
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
@@ -53,7 +53,8 @@ class GATConv(Conv):
 
 
 class GAT(Backbone):
-    """GAT; see ``Backbone`` for the arguments. ``heads`` share the hidden width; the last layer averages them.
+    """GAT; see ``Backbone`` for the arguments. The ``heads`` divide the hidden width; the last layer averages the
+    heads.
 
     >>> model = GAT(8, 3, hidden=16, layers=2, heads=4)
     >>> model.options["heads"], model.depth

@@ -34,13 +34,13 @@ class PairMLP(nn.Module):
 class GraphLandSAGE(Stack):
     """GraphSAGE with an MLP in each layer: h + MLP([LN h ‖ mean of the neighbours' LN h]).
 
-    Linear → dropout → GELU → Linear comes before the layers, and LN → Linear → GELU → Linear after them.
+    Linear → dropout → GELU → Linear comes before the layers, and LN → Linear → GELU → Linear comes after the layers.
 
     Args:
         in_features, out_features: the number of features and of logits.
-        hidden: d, the width everywhere.
+        hidden: d, the width of all layers.
         layers: the number of graph layers; see ``PairMLP``.
-        dropout: the share of activations that a training step drops.
+        dropout: the fraction of activations that a training step drops.
 
     >>> GraphLandSAGE(8, 3, hidden=16, layers=2).depth
     2
@@ -72,7 +72,7 @@ class GraphLandSAGE(Stack):
         return self.outer_input(F.gelu(self.drop(0, 0, inner)))  # type: ignore[no-any-return]
 
     def layer(self, i: int, adj: Adjacency, h: Tensor, normed: Tensor | None = None) -> Tensor:
-        """Layer ``i``; ``normed`` is LN h, if it is already computed."""
+        """Compute layer ``i``; ``normed`` is LN h, if LN h is already computed."""
         z = self.norms[i](h) if normed is None else normed
         return adj.own(h) + self.mlps[i](adj.own(z), adj.mean(z), partial(self.drop, i + 1))  # type: ignore[no-any-return]
 
@@ -84,5 +84,5 @@ class GraphLandSAGE(Stack):
         return self.output(h)  # type: ignore[no-any-return]
 
     def drop(self, layer: int, which: int, h: Tensor) -> Tensor:
-        """Dropout number ``which`` of a layer; layer 0 is the embedding."""
+        """Apply dropout number ``which`` of a layer to ``h``; layer 0 is the embedding."""
         return drop(h, self.dropout, self.training, derive_seed(self.step_seed, layer, which))

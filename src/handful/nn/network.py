@@ -1,7 +1,7 @@
-"""The base of all models: it runs on a batch, infers in chunks of rows, and lists its layers.
+"""The base class of all models: forward pass on a batch, inference in chunks of rows, and a list of the layers.
 
-A layer runs on the device of its parameters. So a model that does not fit on one device can be spread over several.
-Activations may be recomputed in the backward pass. Neither option changes a result: dropout is a function of
+A layer runs on the device of its parameters, so a model that does not fit on one device can use several devices.
+Activations may be recomputed in the backward pass. Both options leave the result unchanged: dropout is a function of
 ``step_seed``, so a second run of a layer gives the same output.
 """
 
@@ -30,12 +30,13 @@ T = TypeVar("T")
 Width = Annotated[int, Range(1, 2**20)]
 Depth = Annotated[int, Range(1, 1000)]
 Heads = Annotated[int, Range(1, 1024)]
-"""The largest sizes of a model; beyond them, even the list of its layers takes too long."""
+"""The maximum sizes of a model. With larger sizes, even listing the layers takes too long."""
 Features = Annotated[int, Range(1, 2**31)]
 
 
 class Network(nn.Module, ABC):
-    """A model on ``Batch``. All dropout of a step comes from ``step_seed``, which the training loop sets before it.
+    """A model that takes a ``Batch``. ``step_seed``, which the training loop sets before a step, determines all
+    dropout.
 
     Args:
         in_features: the number of features.
@@ -47,14 +48,16 @@ class Network(nn.Module, ABC):
     takes_batch = True
     """The training loop calls this module with a ``Batch``, not with ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether its layers use other nodes only in weighted sums over edges, with any weights."""
+    """Whether each layer uses other nodes only in weighted sums over edges, with any weights."""
     sees_all = False
     """Whether every layer depends on all nodes of a batch, so that all layers must share one subgraph."""
     checkpoint_activations = False
     """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
 
     units: tuple[list[float], list[float]] | None = None
-    """For regression: means and standard deviations of the training labels. The output is in this unit."""
+    """For regression: the means and standard deviations of the training labels. The model predicts standardised
+    labels.
+    """
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
         super().__init__()
@@ -67,7 +70,7 @@ class Network(nn.Module, ABC):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """``options`` in the plain types that the model declares.
+        """Convert ``options`` to the plain types that the model declares.
 
         Raises:
             HandfulError: the model does not accept a value.
@@ -102,11 +105,12 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """The number of first layers that need all nodes of a batch, for the statistics of BatchNorm in training mode.
-        With 0, a node that is more than ``depth`` hops from all targets changes nothing."""
+        """The number of layers, from the first, that need all nodes of a batch for the statistics of BatchNorm in
+        training mode. If it is 0, nodes more than ``depth`` hops from all targets have no effect.
+        """
 
     def too_small(self, batch: Batch) -> bool:
-        """Whether a training step on ``batch`` is impossible: BatchNorm has no variance of one node."""
+        """Whether ``batch`` is too small for a training step: BatchNorm needs the variance of at least two nodes."""
         return False
 
     @abstractmethod
@@ -119,15 +123,16 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``forward`` on a whole graph in evaluation mode, by chunks of rows, so that the temporaries stay small."""
+        """``forward`` on a whole graph in evaluation mode, in chunks of rows, so that the temporaries stay small."""
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """``layer(*args)`` on the device of layer ``i``. With activation checkpointing, the backward pass runs it
-        again."""
+        """Run ``layer(*args)`` on the device of layer ``i``. With activation checkpointing, the backward pass runs the
+        layer again.
+        """
         block = self.blocks()[i]
         device = device_of(block)
         args = tuple(moved(value, device) for value in args)
@@ -144,8 +149,8 @@ class Network(nn.Module, ABC):
 
     @contextmanager
     def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
-        """In this context, dropout uses ``seed``, and running statistics do not change: they already include this
-        batch.
+        """In this context, dropout uses ``seed``, and the running statistics, which already include this batch, do not
+        change.
         """
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
@@ -175,14 +180,15 @@ def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
 
 
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a constructor by name, from ``locals()`` at its start; the entries of ``options`` are merged
-    in."""
+    """The arguments of a constructor by name, from ``locals()`` at its start, merged with the entries of
+    ``options``.
+    """
     named = {name: value for name, value in scope.items() if name not in ("self", "__class__", "options")}
     return {**named, **scope.get("options", {})}
 
 
 class Chunks:
-    """Inference by chunks of rows, with the results in memory.
+    """Inference in chunks of rows, with the results in memory.
 
     Args:
         rows: the number of rows in a chunk.
@@ -192,7 +198,7 @@ class Chunks:
         self.rows = rows
 
     def of_rows(self, count: int) -> list[int]:
-        """The first row of each chunk, for ``count`` rows in all, and the end of the last chunk."""
+        """The first row of each chunk of ``count`` rows, and the end of the last chunk."""
         return [*range(0, count, self.rows), count]
 
     def of_targets(self, adj: Adjacency) -> list[int]:
@@ -204,10 +210,10 @@ class Chunks:
         yield from torch.split(x, self.rows) if len(x) > self.rows else (x,)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
-        """The rows of ``make(lo, hi)`` for every chunk, as one tensor.
+        """Call ``make(lo, hi)`` for every chunk, and join the rows to one tensor.
 
-        Only the next call may use the result: a subclass may record its progress on disk and resume there, without the
-        results of earlier calls.
+        Only the next call may use the result: after a resume, a subclass with files does not have the results of
+        earlier calls.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
@@ -219,7 +225,7 @@ class Chunks:
         return make(0, 0) if out is None else out
 
     def map_rows(self, function: Callable[..., Tensor], *of: Tensor) -> Tensor:
-        """``function(*of)``, which acts on each row separately, by chunks of rows."""
+        """Compute ``function(*of)``, which acts on each row separately, in chunks of rows."""
 
         def make(lo: int, hi: int) -> Tensor:
             # All rows need no slice: its backward pass would copy the gradient.
@@ -228,14 +234,14 @@ class Chunks:
         return self.collect(make, self.of_rows(len(of[0])))
 
     def map_targets(self, function: Callable[[Adjacency], Tensor], adj: Adjacency) -> Tensor:
-        """``function(adj)``, which gives a row for each target, by chunks of targets."""
+        """Compute ``function(adj)``, which gives a row for each target, in chunks of targets."""
         return self.collect(lambda lo, hi: function(adj.rows(lo, hi)), self.of_targets(adj))
 
 
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 _copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDictionary()
-"""Copies of adjacencies on other devices: the layers there share one copy and its caches."""
+"""Copies of adjacencies on other devices. All layers on a device share one copy and its caches."""
 
 
 def usable_device(name: str | torch.device) -> torch.device:

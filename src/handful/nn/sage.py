@@ -20,8 +20,8 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 class SAGEConv(Conv):
     """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops``, the mean also includes h_v.
 
-    The skip and W_s act on the same input, so one product with the sum of their weights replaces two products. Each has
-    its own parameters and its own exact gradient.
+    The skip and W_s act on the same input, so one product with the sum of their weights replaces two products. The skip
+    and W_s have separate parameters, and each gets its exact gradient.
     """
 
     widens = True

@@ -1,4 +1,4 @@
-"""SGFormer (Wu et al., 2023): one kind of global attention, linear in the number of nodes, beside a GCN."""
+"""SGFormer (Wu et al., 2023): global attention, linear in the number of nodes, in parallel with a GCN."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖²: sums over all rows, which are the sums of the results of chunks."""
+"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖². These are sums over rows, so the sums of chunks can be added."""
 
 
 class GlobalAttention(nn.Module):
@@ -72,7 +72,7 @@ class GraphConv(nn.Module):
 
 
 class Branch(nn.Module):
-    """A Linear as embedding, then layers. One of ``acts`` follows the embedding and each layer."""
+    """A branch of SGFormer: a Linear, then layers. One of ``acts`` follows the Linear and each layer."""
 
     def __init__(self, in_features: int, hidden: int, layers: Sequence[nn.Module], acts: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -89,7 +89,8 @@ class Branch(nn.Module):
 
 
 class SGFormer(Network):
-    """Global attention over the nodes of the batch, and a GCN; a Linear on w · GCN + (1 − w) · attention.
+    """Global attention over the nodes of the batch, and a GCN; a Linear maps w · GCN + (1 − w) · attention to the
+    logits.
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
     [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
@@ -99,10 +100,10 @@ class SGFormer(Network):
         in_features, out_features: the number of features and of logits.
         hidden: the width of both branches.
         layers: the number of attention layers.
-        heads: the number of heads, each of the width ``hidden``; they are averaged.
+        heads: the number of heads, each of width ``hidden``; the heads are averaged.
         gnn_layers: the number of layers of the GCN.
-        dropout: the share of activations that a training step drops.
-        norm: the norm of the GCN: ``bn``, ``ln`` or ``none``; the attention always has LayerNorm.
+        dropout: the fraction of activations that a training step drops.
+        norm: the norm of the GCN: `bn`, `ln` or `none`; the attention always has LayerNorm.
         residual: whether layers add their input, as above.
         alpha: α, the weight of the attention; its input has the weight 1 − α.
         graph_weight: w, the weight of the GCN; the attention has 1 − w.
@@ -174,13 +175,13 @@ class SGFormer(Network):
         return blocks
 
     def attend(self, i: int, h: Tensor, sums: Sums, nodes: int) -> Tensor:
-        """Attention layer ``i`` on some of ``nodes``, given the sums over all."""
+        """Compute attention layer ``i`` for some rows, given the sums over all ``nodes`` nodes."""
         layer: Any = self.attention.layers[i]
         mixed = self.alpha * layer.attend(h, sums, nodes) + (1 - self.alpha) * h
         return self.attention.acts[i + 1](mixed, self._seed(0, i + 1))  # type: ignore[no-any-return]
 
     def convolve(self, i: int, adj: Adjacency, h: Tensor, first: Tensor) -> Tensor:
-        """Layer ``i`` of the GCN; ``first`` is the branch's embedding."""
+        """Compute layer ``i`` of the GCN; ``first`` is the branch's embedding."""
         assert self.graph is not None
         out: Tensor = self.graph.acts[i + 1](self.graph.layers[i](adj, h, first), self._seed(1, i + 1))
         return out + adj.own(first) if self.residual else out
@@ -206,8 +207,9 @@ class SGFormer(Network):
         return self._through(self.mix, x, adj, chunks)
 
     def _through(self, last: Callable[..., Tensor], x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``last`` of the outputs of the two branches. An attention layer takes two passes: the sums over all nodes,
-        then the rows."""
+        """Apply ``last`` to the outputs of the two branches. An attention layer takes two passes: one for the sums over
+        all nodes, one for the rows.
+        """
 
         def mapped(i: int, layer: Callable[..., Tensor], *of: Tensor) -> Tensor:
             return chunks.map_rows(partial(self.run_layer, i, layer), *of)

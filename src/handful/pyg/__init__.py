@@ -1,7 +1,7 @@
 """For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
 
 ``enable()`` registers the operators that PyG's own loaders need. The loaders of this package have PyG's names,
-arguments and batches. Their constructors call ``enable``, so a script needs only another import.
+arguments and batches. Their constructors call ``enable``, so a script only needs to change its import.
 """
 
 from __future__ import annotations

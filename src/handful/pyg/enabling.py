@@ -28,16 +28,16 @@ FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR
 """PyG's flags for these operators. The flags for all of pyg-lib or torch-sparse do not change."""
 
 _undo: list[Any] = []
-"""The functions that ``disable`` calls, the last first; empty unless PyG has handful's operators."""
+"""The functions that ``disable`` calls, in reverse order; empty unless PyG has handful's operators."""
 
 
 def enable(quiet: bool = False) -> None:
     """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
 
     The call registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
-    ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call them. All other
-    functions of pyg-lib and torch-sparse stay missing. The call prints one line. It does nothing if pyg-lib is
-    installed.
+    ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call these operators.
+    All other functions of pyg-lib and torch-sparse stay missing. The call prints one line. If pyg-lib is installed, the
+    call does nothing.
 
     Args:
         quiet: whether to print nothing.
@@ -80,7 +80,7 @@ def enable(quiet: bool = False) -> None:
 
 
 def disable() -> None:
-    """Undo ``enable``. Existing loaders then no longer work."""
+    """Undo ``enable``. After that, existing loaders no longer work."""
     while _undo:
         _undo.pop()()
 
@@ -113,8 +113,8 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _loading(function: Any, sample: Any) -> Any:
-    """``function``, followed by a call of ``sample`` with the result and the same arguments, which loads the kernels.
-    If the graph cannot be sampled, the loader raises the error later.
+    """Wrap ``function``: after each call, ``sample`` is called with the result and the same arguments, to load the
+    kernels. If the graph cannot be sampled, the loader raises the error later.
     """
 
     @wraps(function)
@@ -145,7 +145,7 @@ def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> N
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
-    """``__reduce_ex__`` of a sampler: a spawned worker gets the operators before the sampler."""
+    """``__reduce_ex__`` of a sampler: a spawned worker enables the operators before it unpickles the sampler."""
     made: Any = object.__reduce_ex__(self, protocol)
     return _remade, made[:2], *made[2:]
 

@@ -1,7 +1,7 @@
 """PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
-One property is new: each batch has its own random stream, given by the seed of the epoch and the number of the batch.
-So ``num_workers`` does not change the batches.
+One property is new: each batch has its own random stream, which depends on the seed of the epoch and the index of the
+batch. So ``num_workers`` does not change the batches.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class _Walked(_Enabled, OwnStreams):
             return super().__getitem__(idx)  # type: ignore[misc]
 
     def _compute_norm(self) -> Any:
-        """Pre-sample in this process, whose kernels use every core, so that workers do not change the norms."""
+        """Pre-sample in this process, and not in workers, so that the number of workers does not change the norms."""
         workers, self.num_workers = self.num_workers, 0
         try:
             return super()._compute_norm()  # type: ignore[misc]

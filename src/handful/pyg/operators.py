@@ -1,8 +1,8 @@
 """The operators of pyg-lib, and the operators of torch-sparse that PyG's loaders call, on handful's kernels.
 
-Schemas, defaults, results and errors are as in pyg-lib 0.9. There are two extensions, which pyg-lib calls "not yet
-supported": ``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so that
-``torch.manual_seed`` determines them.
+Schemas, defaults, results and errors are as in pyg-lib 0.9. Two options that pyg-lib does not support yet also work:
+``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so
+``torch.manual_seed`` determines the result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _check(holds: bool, otherwise: str) -> None:
 
 
 def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndarray:
-    """A vector of whole numbers as an array; no copy is made of int32 and int64."""
+    """Convert a vector of whole numbers to an array; int32 and int64 are not copied."""
     whole = given.dim() == 1 and not given.is_floating_point() and given.dtype != torch.bool
     _check(given.device.type == "cpu", f"'{name}' must be a CPU tensor, got one on {given.device}")
     _check(whole, f"'{name}' must be a vector of whole numbers, got {given.dtype} {tuple(given.shape)}")
@@ -55,7 +55,7 @@ def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndar
 
 
 def _longs(name: str, given: Tensor, count: int | None = None) -> np.ndarray:
-    """A vector of times, or of weights for METIS; its length must be ``count``, if that is given."""
+    """Convert a vector of times, or of weights for METIS, to an array; its length must be ``count``, if given."""
     _check(given.dtype == torch.int64, f"expected '{name}' to be int64 (Long), got {given.dtype}")
     _check(count is None or given.numel() == count, f"'{name}' has {given.numel()} entries for {count}")
     return _ints(name, given)
@@ -81,7 +81,7 @@ def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, n
 
 
 def kernel_threads() -> int:
-    """The number of threads; one in a worker of a loader, since a forked process has no thread pool."""
+    """The number of threads for kernels; 1 in a worker of a loader, since a forked process has no thread pool."""
     return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
 
 
@@ -90,7 +90,7 @@ def _key() -> int:
 
 
 def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the kernels; their errors about arrays become errors about the caller's arguments."""
+    """Call the kernels, and convert their errors about arrays to errors about the caller's arguments."""
     try:
         return operator(*args, **options, threads=kernel_threads())
     except (IndexError, ValueError) as error:
@@ -116,10 +116,10 @@ def neighbor_sample(
     *flags: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
-    """Sample around ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
+    """Sample the neighbourhood of ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
 
     See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are as in ``hetero_neighbor_sample``.
-    With ``directed=False``, the result has all edges between the sampled nodes, and no numbers of edges.
+    With ``directed=False``, the result has all edges between the sampled nodes, but not the numbers of edges per hop.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
     >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]
@@ -152,7 +152,7 @@ def hetero_neighbor_sample(
     temporal_strategy: str = "uniform",
     return_edge_id: bool = True,
 ) -> tuple[Found, Found, Found, Found | None, dict[str, list[int]], dict[str, list[int]]]:
-    """``neighbor_sample`` for many types; relations are named ``source__relation__target``."""
+    """``neighbor_sample`` for several node and edge types; relations are named ``source__relation__target``."""
     timed = node_time_dict is not None or edge_time_dict is not None
     _check(disjoint or not timed, "Temporal sampling needs to create disjoint subgraphs")
     both = node_time_dict is not None and edge_time_dict is not None
@@ -212,7 +212,7 @@ def _seeds_of(kinds: Sequence[str], relations: Relations, seeds: Tensors) -> dic
 
 
 def _seed_times(seeds: Seeds, seed_time_dict: Tensors | None, node_time_dict: Tensors | None) -> np.ndarray | None:
-    """The times of all seeds in order: the given times, or the times of the nodes."""
+    """The times of all seeds, in order: the given times, or else the times of the seed nodes."""
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
         return None
@@ -229,7 +229,7 @@ def _seed_times(seeds: Seeds, seed_time_dict: Tensors | None, node_time_dict: Te
 
 
 def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
-    """Rows, columns and places of all hops by relation; in a CSC, the rows are the new nodes."""
+    """The rows, columns and edge indices of all hops, by relation; in a CSC, the rows are the new nodes."""
     none = np.empty((3, 0), np.int64)
     joined = {name: [*map(np.concatenate, zip(none, *hops, strict=True))] for name, hops in edges.items()}
     row, col, place = ({name: _tensor(arrays[k], dtype) for name, arrays in joined.items()} for k in range(3))
@@ -239,7 +239,7 @@ def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tup
 def subgraph(
     rowptr: Tensor, col: Tensor, nodes: Tensor, return_edge_id: bool = True
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The CSR that ``nodes`` induce, and the ids of its edges.
+    """The CSR of the induced subgraph of ``nodes``, and the ids of its edges.
 
     >>> subgraph(torch.tensor([0, 2, 2, 3]), torch.tensor([1, 2, 0]), torch.tensor([2, 0]))
     (tensor([0, 1, 2]), tensor([1, 0]), tensor([2, 1]))
@@ -274,7 +274,7 @@ def metis(
     edge_weight: Tensor | None = None,
     recursive: bool = False,
 ) -> Tensor:
-    """The part of every node, by METIS. Edges count in both directions, and loops do not count.
+    """The part of every node, by METIS. Edges have no direction, and self-loops do not count.
 
     >>> ring = torch.tensor([1, 3, 0, 2, 1, 3, 0, 2])
     >>> metis(torch.arange(0, 9, 2), ring, 2).bincount()
@@ -372,14 +372,16 @@ class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
         return self.row(), self._col, self._value
 
     def saint_subgraph(self, node_idx: Tensor) -> tuple[SparseTensor, Tensor]:
-        """The matrix of these nodes, each given once, and the values of its entries."""
+        """The matrix of the induced subgraph of ``node_idx`` (distinct nodes), and the values of its entries."""
         rowptr, col, place = subgraph(self._rowptr, self._col, node_idx)
         size = len(node_idx), len(node_idx)
         inside = SparseTensor(torch.repeat_interleave(rowptr.diff()), col, self._value[place], size)
         return inside, inside._value
 
     def random_walk(self, start: Tensor, walk_length: int) -> Tensor:
-        """``(starts, walk_length + 1)``: walks along the rows, every entry of a row equally likely."""
+        """``(starts, walk_length + 1)``: random walks along the rows; all entries of a row have the same
+        probability.
+        """
         return random_walk(self._rowptr, self._col, start, walk_length)
 
 
@@ -403,7 +405,7 @@ PYG: dict[str, Callable[..., Any]] = {
     "metis(Tensor rowptr, Tensor col, int num_partitions, Tensor? node_weight = None, Tensor? edge_weight = None, "
     "bool recursive = False) -> Tensor": metis,
 }
-"""By schema: ``torch.ops.pyg``."""
+"""The operators of ``torch.ops.pyg``, by schema."""
 
 TORCH_SPARSE: dict[str, Callable[..., Any]] = {
     f"hgt_sample({_DICT} colptr_dict, {_DICT} row_dict, {_DICT} input_node_dict, Dict(str, int[]) num_samples_dict, "

@@ -1,4 +1,4 @@
-"""``RandomNodeLoader``: PyG's batches, bit for bit, from one pass over the edges for any number of parts."""
+"""``RandomNodeLoader``: PyG's batches, bit for bit, in one pass over the edges for any number of parts."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class RandomNodeLoader(DataLoader[Any]):
 
     Args:
         data: a ``Data`` or ``HeteroData``; the nodes of all types of a ``HeteroData`` are split together.
-        num_parts: the number of parts, m; each has ⌈N/m⌉ nodes, and the last may have fewer.
+        num_parts: the number of parts, m; each part has ⌈N/m⌉ nodes, and the last part may have fewer.
         return_ids: whether every batch gets ``n_id`` and ``e_id``, the ids of its nodes and edges. If ``data`` has
-            attributes with these names, they are kept.
+            attributes with these names, the attributes are kept.
         options: options of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
-    The batches are those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator: nodes in
-    their random order, edges in the order of ``data``. With ``num_workers=0`` an epoch reads the edges once for all
-    parts; with workers each batch reads all edges, as in PyG.
+    The batches are equal to the batches of ``torch_geometric.loader.RandomNodeLoader`` with the same options and
+    generator: nodes are in random order, and edges are in the order of ``data``. With ``num_workers=0`` an epoch reads
+    the edges once for all parts; with workers each batch reads all edges, as in PyG.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> [batch.num_nodes for batch in RandomNodeLoader(data, num_parts=2, shuffle=True)]
@@ -64,7 +64,7 @@ class RandomNodeLoader(DataLoader[Any]):
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
 
     def collate_fn(self, index: Any) -> Any:
-        """The batch of these nodes, from a separate pass over all edges."""
+        """Make the batch of the nodes ``index``, in a separate pass over all edges."""
         nodes = torch.as_tensor(index)
         if len(torch.unique(nodes)) < len(nodes):
             raise SamplerError("a part has a node twice: sample without replacement")
@@ -90,7 +90,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether the parts are disjoint.
 
-        The parts have the indices of torch's samplers, drawn at once instead of one by one.
+        The parts are the same as with torch's samplers, but all indices are drawn at once.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -111,7 +111,7 @@ class RandomNodeLoader(DataLoader[Any]):
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def _cut(self, parts: list[Tensor]) -> Iterator[Any]:
-        """The batches of these parts, which share no node."""
+        """Make the batches of ``parts``, which are disjoint."""
         m, threads, part, number = len(parts), kernel_threads(), {}, {}
         for kind, (start, end) in self._kinds.items():
             part[kind] = np.full(end - start, m, np.min_scalar_type(m))
@@ -129,7 +129,7 @@ class RandomNodeLoader(DataLoader[Any]):
             yield self._batch(nodes, edges, [result.pop(0) for result in kept], number)
 
     def _own(self, nodes: Tensor, kind: Any) -> Tensor:
-        """The ``nodes`` of this type, by their numbers within the type."""
+        """Select those of ``nodes`` that have the type ``kind``, as indices within the type."""
         if len(self._kinds) == 1:
             return nodes
         start, end = self._kinds[kind]
@@ -138,7 +138,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _edges(self) -> list[tuple[Any, Tensor]]:
         """The current edges of every type of ``data``, on the CPU; unchanged edges are not checked again.
 
-        No numpy array of the edges is kept, since ``share_memory_`` frees its memory.
+        No numpy array of the edges is kept, since ``share_memory_`` frees the memory of such an array.
         """
         found = []
         for store in self.data.edge_stores:
@@ -159,7 +159,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _batch(
         self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
-        """The result of ``subgraph`` of PyG's ``Data`` or ``HeteroData``."""
+        """Make the batch of a part, equal to the result of ``subgraph`` of PyG's ``Data`` or ``HeteroData``."""
         out = copy.copy(self.data)
         for store in self.data.node_stores:
             new, own = out if store._key is None else out[store._key], self._own(nodes, store._key)
@@ -190,15 +190,15 @@ class RandomNodeLoader(DataLoader[Any]):
         return out
 
     def _dim(self, key: str, value: Any) -> int:
-        """The dimension along which PyG slices an attribute: the first in a ``HeteroData``."""
+        """The dimension along which PyG slices an attribute; in a ``HeteroData``, the first dimension."""
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 
 class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
     """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label`` for links inside its part.
 
-    Positives (1) are the edges of the part. For the negatives (0), as many random pairs of different nodes of the part
-    are drawn, and pairs that are edges are removed. ``edge_share`` is the probability that an epoch contains an edge.
+    Positives (1) are the edges of the part. Negatives (0) are the same number of random pairs of different nodes of the
+    part, without the pairs that are edges. ``edge_share`` is the probability that an epoch contains an edge.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()

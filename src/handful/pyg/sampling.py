@@ -1,7 +1,7 @@
-"""Neighbour sampling as pyg-lib defines it, for graphs of one type of nodes or of many, on numpy arrays.
+"""Neighbour sampling as pyg-lib defines it, for graphs with one or several node types, on numpy arrays.
 
-A relation leads from rows (the expanded nodes) to columns (their neighbours). Its random numbers depend only on the
-key, the hop and the relation, not on threads.
+A relation leads from rows (the expanded nodes) to columns (their neighbours). Random numbers depend only on the key,
+the hop and the relation, and not on threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Counts = Mapping[str, Sequence[int]]
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
-    """The edges of one type as a CSR, and the options of their sampling."""
+    """The CSR of the edges of one type, and the options for sampling these edges."""
 
     rows: str
     """The type of the row nodes."""
@@ -33,7 +33,7 @@ class Relation:
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; ascending in each row."""
+    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; times ascend in each row."""
     of_nodes: bool = False
     seed_time: np.ndarray | None = None
     """The times of all seeds, in order. A tree has only edges up to the time of its seed."""
@@ -43,8 +43,8 @@ class Relation:
     def take(
         self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Edges of these nodes, as three arrays: the index of the node in ``keys``, the key of the other end, and the
-        index of the edge in ``col``.
+        """Sample edges of the nodes ``keys``. The result has three arrays: the index of the node in ``keys``, the key
+        of the other end, and the index of the edge in ``col``.
 
         Args:
             keys: the keys of the nodes.
@@ -75,11 +75,12 @@ class Sampled(NamedTuple):
     known: dict[str, Known]
     nodes_per_hop: dict[str, list[int]]
     edges: dict[str, list[tuple[np.ndarray, ...]]]
-    """The numbers of the edges' rows and columns, and the edges' places in ``col``."""
+    """The row and column of each edge, as node numbers of the sample; and the index of each edge in ``col``."""
 
     def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
-        """The ids ``(N,)`` of the nodes of this type; or, with trees, ``(N, 2)``: the number of the node's tree, and
-        its id."""
+        """The ids ``(N,)`` of the nodes of type ``kind``; with trees, ``(N, 2)``: the number of the node's tree, and
+        the node id.
+        """
         keys = self.known[kind].keys[: self.known[kind].count]
         return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE
 
@@ -87,7 +88,8 @@ class Sampled(NamedTuple):
 def sample(
     kinds: Sequence[str], relations: Relations, seeds: Seeds, *, key: int, disjoint: bool = False, threads: int = 1
 ) -> Sampled:
-    """Sample around seeds, hop by hop: for every new node, draw edges of each relation whose rows have the node's type.
+    """Sample the neighbourhood of ``seeds``, hop by hop: for every new node, draw edges of each relation whose rows
+    have the node's type.
 
     Args:
         kinds: the types of nodes.
@@ -129,7 +131,7 @@ def _seeded(kinds: Sequence[str], seeds: Seeds, disjoint: bool) -> dict[str, Kno
 
 
 def induced(relation: Relation, rows: Known, cols: Known, threads: int = 1) -> tuple[np.ndarray, ...]:
-    """All edges of a relation between nodes of a sample: numbers of their rows and columns, and their places."""
+    """All edges of a relation between nodes of a sample: the row and column of each edge, and its index."""
     row, met, places = relation.take(rows.keys[: rows.count], threads=threads)
     numbers = cols.find(met)
     inside = numbers >= 0
@@ -175,7 +177,9 @@ def layered(
 
 
 def _by_square(budget: np.ndarray, count: int, key: int) -> np.ndarray:
-    """The places of ``count`` positive entries, drawn one after the other with probability ∝ their square."""
+    """Draw the indices of ``count`` positive entries without replacement, with probability ∝ the square of the
+    entry.
+    """
     open_ = np.flatnonzero(budget)
     if count >= len(open_):
         return open_

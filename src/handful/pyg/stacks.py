@@ -1,4 +1,6 @@
-"""``accelerate``: a stack of PyG's convolutions as an equal stack of handful's layers, with the same weights."""
+"""``accelerate``: convert a stack of PyG's convolutions to an equal stack of handful's layers, with the same
+weights.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,13 @@ OPTIONS: dict[type, dict[str, Any]] = {
     GCNConv: {"aggr": "add", "improved": False, "add_self_loops": True, "normalize": True},
     GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
 }
-"""The options that a convolution must have to equal a layer of handful."""
+"""The options with which a convolution of PyG equals a layer of handful."""
 WEIGHTS = {
     SAGEConv: {"neighbor.weight": "lin_l.weight", "neighbor.bias": "lin_l.bias", "own.weight": "lin_r.weight"},
     GCNConv: {"linear.weight": "lin.weight", "linear.bias": "bias"},
     GATConv: {"linear.weight": "lin.weight", "source": "att_src", "target": "att_dst", "bias": "bias"},
 }
-"""The parameters of a convolution: their names in handful, and in PyG."""
+"""The parameters of a convolution, by their names in handful, with their names in PyG."""
 KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
 KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
 """The letter of a module in ``STACK``; empty for a module without effect."""
@@ -41,13 +43,13 @@ Step = tuple[str, Any]
 
 
 def accelerate(model: nn.Module) -> Backbone:
-    """The same model with handful's layers and a copy of the weights; the outputs are equal up to rounding.
+    """Convert ``model`` to handful's layers, with a copy of the weights; the outputs are equal up to rounding.
 
-    The function accepts the models ``GCN``, ``GraphSAGE`` and ``GAT`` of PyG, and every module whose ``forward(x,
-    edge_index)`` is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU →
-    dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module (``bias=False``,
-    ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE`` computes a weighted
-    mean.
+    The function accepts PyG's models ``GCN``, ``GraphSAGE`` and ``GAT``, and every module whose ``forward(x,
+    edge_index)`` is a plain stack of the convolutions of these models: [dropout →] [Linear → dropout →] convolution →
+    norm → ReLU → dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module
+    (``bias=False``, ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE``
+    computes a weighted mean.
 
     Raises:
         HandfulError: the module is not such a stack, or has an option that handful's layers do not have.
@@ -122,7 +124,9 @@ def _steps(model: nn.Module) -> list[Step]:
 
 
 class _Whole(nn.Module):
-    """A module that calls the forward of the instance ``model``: PyG's ``Sequential`` defines one per instance."""
+    """A module that calls the ``forward`` of the instance ``model``, since PyG's ``Sequential`` defines ``forward`` per
+    instance.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -193,7 +197,7 @@ def _widths(module: Any) -> tuple[int, int]:
 
 
 def _copy(ours: Backbone, before: dict[str, Any], layers: list[dict[str, Any]]) -> None:
-    """Give ``ours`` the weights and the norms of PyG's layers."""
+    """Copy the weights and the norms of PyG's layers to ``ours``."""
     pairs: list[tuple[Any, Any]] = [*zip(ours.convs, (layer["c"] for layer in layers), strict=True)]
     pairs += [(ours.input_projection, before["l"])] if "l" in before else []
     pairs += [(ours.output_projection, layers[-1]["l"])] if "l" in layers[-1] else []

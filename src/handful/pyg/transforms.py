@@ -15,7 +15,7 @@ from handful.samplers.full import full_adjacency
 
 
 class AddAggregated(BaseTransform):  # type: ignore[misc]
-    """Adds the aggregated features of the neighbours to every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
+    """Add the aggregated features of the neighbours to every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
 
     A Linear of [X ‖ ÂX] equals a ``SAGEConv`` on X over all neighbours, including neighbours outside the part.
 
@@ -36,7 +36,7 @@ class AddAggregated(BaseTransform):  # type: ignore[misc]
         self.hop, self.hops = hop, hops
 
     def forward(self, data: Any) -> Any:
-        """The features, followed by their aggregates."""
+        """Replace the features by [X ‖ ÂX ‖ … ‖ Âᵏ X]."""
         if not isinstance(data, Data) or data.x is None or data.edge_index is None:
             raise GraphError("AddAggregated takes one Data with x and edge_index")
         graph = Graph.from_edge_index(data.edge_index, data.num_nodes, edge_weight=data.get("edge_weight"))

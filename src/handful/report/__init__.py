@@ -1,1 +1,1 @@
-"""Draws findings: tables, charts and the page. This package does not import the studies."""
+"""Draw findings: tables, charts and the page. This package does not import the studies."""

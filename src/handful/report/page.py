@@ -1,5 +1,5 @@
-"""The page: one HTML file for findings. The page needs no network, has a light and a dark style, and fits phones and
-print.
+"""The page: one HTML file for findings. The page needs no network, has a light and a dark style, and works on phones
+and in print.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
 
 
 def write_finding(finding: Finding, folder: Path) -> Path:
-    """Write a finding to ``folder``: as data, its numbers, its tables as text, its charts, and its page.
+    """Write a finding to ``folder``: the finding and its payload as JSON, the tables as text, the charts, and the page.
 
     Returns:
         The path of the page.
@@ -48,7 +48,9 @@ def write_finding(finding: Finding, folder: Path) -> Path:
 
 
 def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """All findings in ``folder`` and below it, without payloads; and the reason for each file that cannot be read."""
+    """Read all findings in ``folder`` and its subfolders, without payloads; also return the error for each unreadable
+    file.
+    """
     findings, unreadable = [], {}
     for file in sorted(folder.rglob(FINDING)):
         try:
@@ -60,7 +62,7 @@ def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """The page as text. ``title`` is the title of a page with several findings; a single finding has its own title."""
+    """Render the page as HTML. ``title`` is the title of a page with several findings; a single finding has a title."""
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
@@ -87,7 +89,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
 
 
 def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
-    """A chart in the form that the template and the script of the page need."""
+    """Convert a chart to the form that the template and the script of the page need."""
     stem = slug(chart.name if chart.name == finding.name else f"{finding.name}-{chart.name}")
     views = [
         {
@@ -118,7 +120,9 @@ def _template() -> Template:
 
 @cache
 def _vega() -> Markup:
-    """The script that draws charts in a browser. To bundle the script takes seconds, so a file caches the bundle."""
+    """The script that draws charts in a browser. Bundling the script takes seconds, so the bundle is cached in a
+    file.
+    """
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:
         made = kept.read_text(encoding="utf-8")

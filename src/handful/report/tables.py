@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, Markdown, LaTeX and CSV. The best value is bold, the second best is in italics."""
+"""Format tables for a terminal, Markdown, LaTeX and CSV. The best value is bold, the second best is in italics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNS = re.compile(rf"(?:\w[{''.join(ACCENTS)}]|[{re.escape(''.join(MATH))}])")
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown, without its title."""
+    """Format a table in Markdown, without its title."""
     marks = {0: "", 1: "**", 2: "*"}
     lines = [table.head, ["---", *["---:"] * (len(table.head) - 1)]]
     lines += [[f"{marks[c.rank]}{c.text}{marks[c.rank]}" for c in row] for row in table.rows]
@@ -28,7 +28,7 @@ def markdown(table: Table) -> str:
 
 
 def rich_table(table: Table) -> RichTable:
-    """The table for a terminal."""
+    """Format a table for a terminal."""
     styles = {0: "", 1: "bold", 2: "italic"}
     out = RichTable(title=table.title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     out.show_header = any(table.head)
@@ -42,7 +42,7 @@ def rich_table(table: Table) -> RichTable:
 
 
 def csv(table: Table) -> str:
-    """The table as comma-separated values, without its title.
+    """Format a table as comma-separated values, without its title.
 
     >>> from handful.finding import Cell
     >>> csv(Table("", ["Method", "Seeds"], [[Cell("RNS"), Cell("1, 2")]]))
@@ -54,7 +54,7 @@ def csv(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """The table as a float with its title as the caption; the document needs ``\\usepackage{booktabs}``."""
+    """Format a table as a LaTeX float with the title as caption; the document needs ``\\usepackage{booktabs}``."""
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\textit{{{}}}"}
     head = list(map(latex_text, table.head))
     rows = [[marks[cell.rank].format(latex_text(cell.text)) for cell in row] for row in table.rows]
@@ -72,7 +72,7 @@ def latex(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """``text`` for LaTeX: its special characters escaped, its signs as mathematics.
+    """Format ``text`` for LaTeX: special characters are escaped, and symbols are in math mode.
 
     >>> latex_text("72.51 ± 0.19 %")
     '72.51 $\\\\pm$ 0.19 \\\\%'

@@ -1,4 +1,4 @@
-"""A chart as a Vega-Lite specification: the page draws it in the browser, ``draw`` draws it into a file.
+"""Convert a chart to a Vega-Lite specification. The page draws it in the browser; ``draw`` draws it into a file.
 
 ``assets/chart.json`` has the common style of all charts. This module adds data, scales and names.
 """
@@ -25,13 +25,15 @@ from handful.finding import Axis, Chart, Finding, Mark, Series, View
 
 ASSETS = files("handful.report") / "assets"
 COLORS: dict[str, list[str]] = json.loads((ASSETS / "colors.json").read_text(encoding="utf-8"))
-"""Light and dark. A specification has the light colours. The page replaces them by CSS variables."""
+"""The light and dark colours. A specification has the light colours. The page replaces these by CSS variables."""
 LIGHT = {name: light for name, (light, _) in COLORS.items()}
 PALETTE = [*LIGHT.values()][5:]
 TEXT = Template((ASSETS / "chart.json").read_text(encoding="utf-8"))
 LOOK: dict[str, dict[str, Any]] = json.loads(TEXT.substitute(LIGHT))
 SHARED = LOOK["shared"]
-"""The common part of every specification: the style, the names of hidden series, and the width of the plot if known."""
+"""The common part of every specification: the style, the names of hidden series, and the width of the plot (if
+known).
+"""
 FORMATS: dict[str, Callable[[str], bytes]] = {
     "svg": str.encode,
     "png": partial(vl_convert.svg_to_png, scale=2),
@@ -48,7 +50,7 @@ MOST_TICKS = 7
 
 
 def spec(chart: Chart) -> dict[str, Any]:
-    """The specification of the first view of a chart; of all its views, if they are panels.
+    """The specification of the first view of a chart; if the views are panels, of all views.
 
     >>> view = View("loss", "line", Axis("epoch"), Axis("loss", log=True), [Series("RNS", [1, 2], [3.0, 0.3])])
     >>> spec(Chart("curves", "Training", [view]))["layer"][0]["encoding"]["y"]["axis"]["title"]
@@ -96,8 +98,9 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
-    """The name and colour of each series of a view, and whether its numbers are the paper's; empty if no legend is
-    needed."""
+    """For each series of a view: its name, its colour, and whether its numbers are from the paper; empty if no legend
+    is needed.
+    """
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
     if len(view.series) < 2 or own:
@@ -106,10 +109,10 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Draw ``spec(chart)`` into the file ``path``, in the format of its suffix: svg, png or pdf.
+    """Draw ``spec(chart)`` into the file ``path``; the suffix gives the format, ``svg``, ``png`` or ``pdf``.
 
     Raises:
-        HandfulError: the suffix is another one.
+        HandfulError: the file has another suffix.
     """
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
@@ -119,7 +122,9 @@ def draw(chart: Chart, path: Path) -> None:
 
 
 def write_charts(finding: Finding, folder: Path) -> list[Path]:
-    """Draw every chart of ``finding`` into ``folder``: ``NAME.svg`` its first view, ``NAME-VIEW.svg`` the others."""
+    """Draw every chart of ``finding`` into ``folder``: the first view as ``NAME.svg``, the other views as
+    ``NAME-VIEW.svg``.
+    """
     written = []
     for chart in finding.charts:
         for i, view in enumerate(chart.views[:1] if chart.together else chart.views):
@@ -130,7 +135,7 @@ def write_charts(finding: Finding, folder: Path) -> list[Path]:
 
 
 def slug(text: str) -> str:
-    """``text`` as a part of the name of a file.
+    """Convert ``text`` to a part of a file name.
 
     >>> slug("ogbn-arxiv: R(w)")
     'ogbn-arxiv-r-w'
@@ -142,13 +147,13 @@ def slug(text: str) -> str:
 
 
 def _layer(name: str, **encoding: Any) -> dict[str, Any]:
-    """A layer of ``chart.json`` with more encodings."""
+    """The layer ``name`` of ``chart.json``, with more encodings."""
     layer = LOOK["layers"][name]
     return {**layer, "encoding": {**layer.get("encoding", {}), **encoding}}
 
 
 def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], legend: Any) -> dict[str, Any]:
-    """The layer of all series with the same mark: the spread below, the marks above."""
+    """The layer of all series with the same mark: first the error bars or bands, then the marks on top."""
     series = [one for one in view.series if (one.mark or view.mark) == mark]
     styles = {
         one.name: (_color(one), LIGHT["card"] if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
@@ -186,7 +191,7 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
 
 
 def _rows(view: View, series: Series, gaps: bool = False) -> list[dict[str, Any]]:
-    """A row for each point. With ``gaps``, a missing number keeps its row, and a line breaks there.
+    """A row for each point. With ``gaps``, a missing number also has a row, and a line has a gap there.
 
     ``low`` and ``high`` are the values of the series; ``from`` and ``to`` are the drawn ends.
     """
@@ -255,7 +260,7 @@ def _shown(value: Any, log: bool) -> bool:
 
 
 def _axis(view: View, which: str, width: int) -> dict[str, Any]:
-    """The position channel: its scale with a domain, and its axis with ticks and their labels."""
+    """The position channel of an axis: the scale with its domain, and the axis with ticks and labels."""
     axis: Axis = getattr(view, which)
     log = axis.log and not (which == "x" and axis.ticks)
     title = wrap(f"{axis.label} (log)".strip() if log else axis.label, max(28, int(width / 7)))
@@ -275,7 +280,8 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, and also 2 and 5 times these if there is room; empty if fewer than two are in the range.
+    """Powers of ten and, if there is room, 2 and 5 times the powers of ten; empty if fewer than two ticks are in the
+    range.
 
     >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
     ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])
@@ -297,7 +303,7 @@ def _bands(view: View) -> dict[str, Any]:
 
 
 def _category_labels(names: Sequence[str]) -> dict[str, Any]:
-    """Labels of categories: wrapped in lines if there is room, otherwise slanted."""
+    """The labels of categories: on several lines if there is room, otherwise slanted."""
     lines = [wrap(name, 14) or [""] for name in names]
     room = len(names) * (max(len(line) for name in lines for line in name) * LETTER + 12)
     slanted = f"(across || width) < {room:.0f}"

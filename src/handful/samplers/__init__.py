@@ -1,4 +1,4 @@
-"""Samplers, the sources of batches: one file each, all with the same ``sample(graph, seed, epoch)``."""
+"""Samplers, the sources of batches: one file per sampler, all with the same ``sample(graph, seed, epoch)``."""
 
 from __future__ import annotations
 

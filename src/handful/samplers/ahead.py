@@ -1,4 +1,4 @@
-"""Prefetching: the next results are made while the current one is used."""
+"""Prefetching: the next results are made while the current result is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1
     """The results of all calls, in order; the next ``depth`` calls run on ``threads`` while the current result is used.
 
     Besides the current result, at most ``depth`` other results exist, including unfinished results. An error of a call
-    is raised here. If the caller stops early, it waits for the running calls, and no further call starts.
+    is raised in the consumer. If the consumer stops early, it waits for the running calls, and no other call starts.
 
     >>> list(run_ahead([lambda: 1, lambda: 4], depth=2))
     [1, 4]
@@ -36,7 +36,7 @@ def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1
 
 
 def ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
-    """The same items in the same order, made by a thread that is at most ``depth`` items ahead of the consumer."""
+    """Yield ``items`` in order. A thread makes them, and is at most ``depth`` items ahead of the consumer."""
     making: Iterator[Any] = run_ahead(repeat(partial(next, items, _END)), depth)
     for item in making:
         if item is _END:

@@ -1,5 +1,4 @@
-"""The base of all samplers: options, and ``sample(graph, seed, epoch)``. It also has the register of samplers by
-name."""
+"""The base class of all samplers: options, and ``sample(graph, seed, epoch)``; and the registry of samplers by name."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ class Sampler(ABC):
     layerwise: ClassVar[bool] = False
     """Whether every layer of a sample has its own nodes and weighted edges."""
     induces: ClassVar[bool] = False
-    """Whether its samples are subgraphs with all edges of the graph between their nodes."""
+    """Whether samples are induced subgraphs: a sample has all edges of the graph between its nodes."""
 
     @property
     def shared(self) -> bool:
@@ -50,17 +49,19 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        """The samples of one epoch: nodes, layers and targets. A sample without targets makes no step; the run counts
-        such samples.
+        """Draw the samples of one epoch: nodes, layers and targets. A sample without targets makes no step; the run
+        counts such samples.
         """
 
     @property
     def deals(self) -> bool:
-        """Whether the samples of an epoch are induced by the parts of a partition, which ``deal`` returns."""
+        """Whether the samples of an epoch are the induced subgraphs of the parts of a partition, which ``deal``
+        returns.
+        """
         return type(self).deal is not Sampler.deal
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
-        """The partition of an epoch; its parts induce the samples.
+        """Draw the partition of an epoch; its parts induce the samples.
 
         Raises:
             SamplerError: the samples of this sampler are not a partition.
@@ -68,13 +69,14 @@ class Sampler(ABC):
         raise SamplerError(f"the batches of {self} are not the parts of a partition: use sampler rns or cluster")
 
     def epoch(self, graph: Graph, seed: int, epoch: int) -> Iterator[Batch]:
-        """The samples of one epoch with their features and labels."""
+        """The batches of one epoch: the samples with their features and labels."""
         return map(partial(make_batch, graph), self.sample(graph, seed, epoch))
 
     def evaluation(
         self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
     ) -> Iterator[Sample]:
-        """Samples whose targets are ``nodes``, in their order: sampled neighbourhoods of these nodes, as in the paper.
+        """Draw neighbourhoods of ``nodes`` for the evaluation, as in the paper; the targets of the samples are
+        ``nodes``, in order.
 
         Args:
             graph: the graph to evaluate on.
@@ -83,7 +85,7 @@ class Sampler(ABC):
             fanout: the number of edges that a node keeps, per hop; ``None`` for the default of ``Neighbors``.
 
         Raises:
-            SamplerError: models of this sampler cannot be evaluated on samples.
+            SamplerError: a model that was trained with this sampler cannot be evaluated on samples.
         """
         from handful.samplers.neighbor import Neighbors
 
@@ -98,7 +100,7 @@ class Sampler(ABC):
         return full_adjacency(graph)
 
     def share(self, graph: Graph) -> float:
-        """The approximate share of the nodes in a batch; 1, the maximum, if it is unknown."""
+        """The approximate fraction of the nodes that a batch has; 1 if the fraction is unknown."""
         return 1.0
 
     def for_depth(self, layers: int) -> Self:
@@ -110,16 +112,20 @@ class Sampler(ABC):
         return self
 
     def prepare(self, graph: Graph) -> float:
-        """Prepare a graph once, before the first epoch. Return the seconds of the preparation, even if it is cached."""
+        """Prepare a graph once, before the first epoch. Return the seconds of the preparation, even if its result is
+        cached.
+        """
         return 0.0
 
     @property
     def method(self) -> str:
-        """The name of the method in ``handful.vocabulary.METHODS``: the sampler's name, unless an option changes it."""
+        """The name of the method in ``handful.vocabulary.METHODS``: the sampler's name, unless an option selects
+        another method.
+        """
         return self.name
 
     def options(self) -> dict[str, Any]:
-        """The options as plain values, for records."""
+        """Convert the options to plain values, for records."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -157,14 +163,14 @@ def sampler_names() -> list[str]:
 
 
 def sampler_class(name: str) -> type[Sampler]:
-    """The sampler of this name."""
+    """The class of the sampler ``name``."""
     if name not in _REGISTER:
         raise SamplerError(unknown("sampler", name, _REGISTER))
     return _REGISTER[name]
 
 
 def make_sampler(name: str, **options: Any) -> Sampler:
-    """A sampler by name. An unknown name or option raises an error with the most similar names.
+    """Make a sampler by name. An unknown name or option raises an error with the most similar names.
 
     >>> str(make_sampler("rns", parts=8))
     'rns(parts=8)'
@@ -182,7 +188,7 @@ T = TypeVar("T")
 
 
 def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
-    """``nodes`` in pieces of ``size``; the last piece may be smaller.
+    """Split ``nodes`` into pieces of ``size``; the last piece may be smaller.
 
     >>> [chunk.tolist() for chunk in in_chunks(np.arange(5), 2)]
     [[0, 1], [2, 3], [4]]
@@ -191,7 +197,7 @@ def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
-    """``draw(step)`` for every step in order; several steps run at once, one per thread.
+    """Yield ``draw(step)`` for every step in order; several steps run at once, one per thread.
 
     >>> list(in_order(lambda step: step * step, 4))
     [0, 1, 4, 9]

@@ -32,8 +32,8 @@ class Clusters(Sampler):
     """ClusterGCN (paper, appendix): the subgraph induced by the union of B random clusters.
 
     An epoch shuffles the clusters and uses each once, in ⌈C/B⌉ steps; empty clusters do not count. The loss is the mean
-    over the training nodes of the batch. METIS ignores the directions and weights of edges, and loops; the batch keeps
-    all of these.
+    over the training nodes of the batch. METIS ignores self-loops and the directions and weights of edges; the batch
+    keeps them.
 
     Args:
         clusters: C, the number of clusters.
@@ -55,7 +55,7 @@ class Clusters(Sampler):
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
     def prepare(self, graph: Graph) -> float:
-        """Split the graph into clusters, unless the cache has them; returns the seconds of METIS."""
+        """Split the graph into clusters, unless the clusters are cached; return the seconds of METIS."""
         return partition(graph, self.clusters).seconds
 
     def share(self, graph: Graph) -> float:
@@ -70,7 +70,9 @@ class Clusters(Sampler):
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """The batch of each node if clusters are shuffled and joined ``per_batch`` at a time; and the number of batches."""
+    """Shuffle the clusters, and join ``per_batch`` clusters per batch: the batch of each node, and the number of
+    batches.
+    """
     sizes = np.bincount(cluster)
     present = np.flatnonzero(sizes)
     batches = -(-len(present) // per_batch)
@@ -88,7 +90,7 @@ class Partition(NamedTuple):
 
 
 def partition(graph: Graph, clusters: int) -> Partition:
-    """The METIS clusters of a graph, made once per topology and kept on disk with their seconds."""
+    """The METIS clusters of a graph, computed once per topology and cached on disk with the seconds of METIS."""
     if clusters > graph.num_nodes:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
     known = _known.setdefault(graph, {})
@@ -105,7 +107,7 @@ def partition(graph: Graph, clusters: int) -> Partition:
 
 
 def metis(graph: Graph, clusters: int) -> np.ndarray:
-    """Split ``graph`` into ``clusters`` of about equal size with few edges between them."""
+    """Split ``graph`` into ``clusters`` clusters of about equal size with few edges between clusters."""
     if graph.num_edges > 1_000_000:
         print(f"handful: METIS cuts {graph.name} into {clusters} clusters (once)…", file=sys.stderr, flush=True)
     return cut_by_metis(*graph.topology, clusters)
@@ -143,7 +145,7 @@ def cut_by_metis(
 
 
 def _read(path: Path, nodes: int, clusters: int) -> Partition | None:
-    """The partition in the cache; ``None`` if there is none for this graph."""
+    """Read the partition from the cache; ``None`` if the cache has no partition of this graph."""
     try:
         with np.load(path, allow_pickle=False) as kept:
             cluster, seconds = kept["cluster"], float(kept["seconds"])
@@ -154,7 +156,7 @@ def _read(path: Path, nodes: int, clusters: int) -> Partition | None:
 
 
 def _write(path: Path, kept: Partition) -> None:
-    """Write a partition to the cache, if the disk allows it."""
+    """Write a partition to the cache, if the cache is writable."""
 
     def write(aside: Path) -> None:
         with aside.open("wb") as file:

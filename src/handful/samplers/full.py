@@ -1,4 +1,4 @@
-"""The full graph as a sampler: one batch with all nodes and all edges."""
+"""The sampler of full-graph training: one batch with all nodes and all edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def full_adjacency(graph: Graph) -> Adjacency:
 @register("full")
 @dataclass(frozen=True)
 class FullGraph(Sampler):
-    """Full-graph training: minimises L_full (paper, Eq. 1) with one step per epoch.
+    """Full-graph training: one step per epoch on L_full (paper, Eq. 1).
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

@@ -1,4 +1,4 @@
-"""Induced subgraphs: the edges among some nodes, or among the nodes of every part of a partition."""
+"""Induced subgraphs of a set of nodes, or of every part of a partition."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from handful.kernels.memory import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
-    """The smallest type for ``parts + 1`` numbers, so that the parts of all nodes fit into the cache."""
+    """The smallest dtype for ``parts + 1`` values, so that the parts of all nodes fit into the cache."""
     return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
 
 
 def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[Tensor, Adjacency]]:
-    """The nodes and edges of every part in turn, from one pass over the edges of ``graph``.
+    """The nodes and edges of each part, one part after another, from one pass over the edges of ``graph``.
 
     Args:
         graph: the graph.
@@ -43,7 +43,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 
 
 def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
-    """The sample of every part of a partition; its targets are the training nodes in the part."""
+    """The sample of each part of a partition; the targets of a sample are the training nodes in the part."""
     graph.require_training()
     assert graph.train_mask is not None
     targets: list[int | None] = [None] * parts
@@ -54,7 +54,7 @@ def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
-    """The edges among ``nodes``, int64 ``(n,)`` distinct ids, numbered in their order.
+    """The edges of the induced subgraph of ``nodes``, int64 ``(n,)`` distinct ids; nodes are numbered in this order.
 
     >>> import handful as hf
     >>> ring = hf.Graph.from_edge_index(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]))
@@ -88,8 +88,8 @@ def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor
 
 
 def without_edge(pairs: Tensor, edges: Tensor, nodes: int) -> Tensor:
-    """The pairs of ``pairs`` that are not in ``edges`` and have two different nodes. Both arguments are int64
-    ``(2, …)``, with ids below ``nodes``.
+    """The pairs in ``pairs`` that are not in ``edges`` and have two different nodes. Both ``pairs`` and ``edges`` are
+    int64 ``(2, …)``, with ids below ``nodes``.
 
     >>> without_edge(torch.tensor([[0, 0, 1, 2], [1, 2, 1, 0]]), torch.tensor([[0], [1]]), 3)
     tensor([[0, 2],

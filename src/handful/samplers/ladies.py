@@ -1,4 +1,4 @@
-"""LADIES: every layer draws its own nodes, by their importance for the layer above."""
+"""LADIES: every layer draws its own nodes, with probabilities by their importance for the layer above."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ladies(Sampler):
 
     Args:
         budget: the number of nodes that each layer draws, from the targets downwards; one number per layer of the
-            model. In an experiment and in ``fit``, one number applies to every layer.
+            model. In an experiment and in ``fit``, a single number applies to all layers.
         batch_size: the number of targets per step.
 
     >>> import handful as hf
@@ -81,8 +81,9 @@ class Ladies(Sampler):
         return self
 
     def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:
-        """The layers of one step for the targets ``batch``, from the targets downwards; ``edges`` are the edges of the
-        graph."""
+        """Draw the layers of one step for the targets ``batch``, from the targets downwards; ``edges`` are the edges of
+        the graph.
+        """
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes.numpy() if layers else batch
@@ -92,6 +93,6 @@ class Ladies(Sampler):
 
 
 def rectangle(drawn: Layer) -> Adjacency:
-    """A drawn layer as an adjacency."""
+    """Convert a drawn layer to an adjacency."""
     own = None if torch.equal(drawn.own, torch.arange(len(drawn.own))) else drawn.own
     return Adjacency(drawn.indptr, drawn.indices, len(drawn.nodes), drawn.weight, normalized=True, own_rows=own)

@@ -1,4 +1,4 @@
-"""Neighbour sampling: batches of training nodes, and a few neighbours of each, hop by hop."""
+"""Neighbour sampling: batches of training nodes, and a few neighbours of each node, hop by hop."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from handful.trim import trim
 class Neighbors(Sampler):
     """Neighbour sampling as in GraphSAGE.
 
-    An epoch visits every training node once, ``batch_size`` seeds per step. Hop k takes up to ``fanout[k]`` edges of
-    every node that is new in this hop, uniformly without replacement. The edges of a node are drawn once.
-    The loss is the mean over the seeds. Edge weights do not affect the draw; drawn edges keep their weights.
+    An epoch visits every training node once, ``batch_size`` seeds per step. Hop k draws up to ``fanout[k]`` edges of
+    every node that is new in this hop, uniformly without replacement. The edges of a node are drawn once. The loss is
+    the mean over the seeds. Edge weights do not affect the draw; drawn edges keep their weights.
 
     A sample is the subgraph of all drawn edges, and every layer runs on the whole sample, as with PyG's loader.
-    Training omits nodes outside the receptive field of the seeds (``Settings.trim``), except with BatchNorm, where this
-    would change the result.
+    Training omits nodes outside the receptive field of the seeds (``Settings.trim``), except with BatchNorm, whose
+    statistics would change.
 
     Args:
-        fanout: the number of edges that a node keeps, from the seeds outwards; -1 for all. If a model has more layers
-            than there are hops, its first layers run on the whole sample.
+        fanout: the number of edges that a node keeps, per hop from the seeds outwards; -1 for all. If a model has more
+            layers than there are hops, the first layers of the model run on the whole sample.
         batch_size: the number of seeds per step.
         trimmed: whether to omit nodes outside the receptive field of the seeds even with BatchNorm. The statistics of
             BatchNorm then cover only the nodes that a layer must compute. Trimming is faster, and changes the model.
@@ -86,7 +86,7 @@ class Neighbors(Sampler):
 
 
 def union(graph: Graph, around: Neighborhood) -> Adjacency:
-    """The edges of all hops as one square; the nodes of the last hop have no edges."""
+    """The edges of all hops as one square adjacency; the rows of the last hop's nodes are empty."""
     nodes, weight = len(around.nodes), graph.edge_weight
     indptr, indices, edges = map(torch.from_numpy, (around.indptr, around.indices, around.edges))
     indptr = torch.cat([indptr, indptr[-1:].expand(nodes + 1 - len(indptr))]).to(graph.device)

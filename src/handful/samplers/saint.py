@@ -1,4 +1,4 @@
-"""GraphSAINT with random walks: a step trains on the nodes that a few walks have visited."""
+"""GraphSAINT with random walks: a step trains on the nodes that a few random walks have visited."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of visits per step: a step keeps all visits in arrays."""
+"""The maximum number of visits per step, since a step keeps all visits in arrays."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -36,8 +36,8 @@ class RandomWalks(Sampler):
     Args:
         roots: S, the number of walks per batch; their roots are drawn with replacement.
         length: L, the number of steps of a walk.
-        normalize: whether to weight edges and losses so that one layer of mean aggregation and its loss are unbiased,
-            as in the original; see ``normalized``.
+        normalize: whether to weight edges and losses as in the original, so that one layer of mean aggregation and the
+            loss are unbiased; see ``normalized``.
         coverage: the mean number of visits per node at which pre-sampling ends; used only with ``normalize``.
 
     >>> import handful as hf
@@ -71,16 +71,16 @@ class RandomWalks(Sampler):
                 yield normalized(graph, nodes, counts)
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
-        """The distinct nodes, ascending, that the walks of these keys have visited."""
+        """The distinct nodes, ascending, that the walks for the random ``keys`` visit."""
         return np.unique(self.walks(graph, *keys))
 
     def walks(self, graph: Graph, *keys: int) -> np.ndarray:
-        """int64 ``(roots, length + 1)``: the walks of these keys, step by step."""
+        """int64 ``(roots, length + 1)``: the nodes of each walk for the random ``keys``, step by step."""
         roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
         return walk(*graph.topology, roots, self.length, derive_seed(*keys))
 
     def counts(self, graph: Graph, seed: int) -> Counts:
-        """The counts of pre-sampling, made once per graph and seed."""
+        """The counts of pre-sampling, computed once per graph and seed."""
         key = (self, seed)
         if graph not in _known or _known[graph][0] != key:
             _known[graph] = key, presample(self, graph, seed)
@@ -89,7 +89,7 @@ class RandomWalks(Sampler):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The number of the ``subgraphs`` pre-sampled subgraphs that contain each node (C_v) and each edge (C_uv)."""
+    """For each node and each edge, the number of pre-sampled subgraphs that contain it, C_v and C_uv."""
 
     subgraphs: int
     nodes: np.ndarray

@@ -1,1 +1,1 @@
-"""An epoch as one shuffle: read the edges once, and send kept edges and rows of features to their part."""
+"""The shuffle of an epoch: read the edges once, and send the kept edges and feature rows to their parts."""

@@ -1,10 +1,10 @@
-"""An epoch within a memory budget: the batches of a partition, byte for byte the same as in memory.
+"""An epoch within a memory budget. The batches are the same, byte for byte, as without a budget.
 
 1. Every node gets its part (``Deal``).
-2. The edges are read once, in order. The edges inside a part, one in m, are stored by part.
-3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. This gives the needed rows.
-4. Features and labels are read once, in order, and the needed rows are stored by part.
-5. The batches are yielded one after another.
+2. The edges are read once, in order. The edges inside a part, about one in m, are stored by part.
+3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. The remaining nodes are
+needed. 4. Features and labels are read once, in order, and the rows of the needed nodes are stored by part. 5. The
+batches are yielded one after another.
 
 Stored arrays are in memory if the budget allows it, else in files (``Scratch``).
 """
@@ -36,19 +36,21 @@ from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
-"""A function that is called with the name of the current work, and with the finished share of this work."""
+"""A function that is called with the name of the current work and its finished fraction."""
 StepBytes = Callable[[Sample], int]
-"""A function that gives the bytes of a training step on a sample, including its batch."""
+"""A function that returns the bytes of a training step on a sample, including the batch."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
 """The maximum and minimum bytes of features that are read at a time."""
 LEAST_BLOCK = 1 << 12
 """The minimum number of edges and rows that are cut at a time; ``BLOCK`` is the maximum."""
 POPULATE_READ = 22
-"""The code of MADV_POPULATE_READ in Linux 5.14, which reads and maps pages; Python has no name for it."""
+"""The code of ``MADV_POPULATE_READ`` in Linux 5.14, which reads and maps pages; Python does not define this
+constant.
+"""
 READERS = 2
 """The number of blocks that are read ahead: a disk is faster with two reads than with one."""
 NEAR = 1 << 18
-"""Rows that are fewer bytes apart than this are read together: to read the gap is faster than another read."""
+"""Rows that are fewer bytes apart than this are read together, since reading the gap is faster than another read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
 """The arrays of a layer. The arrays of trimmed layers are prefixes of the longest."""
 
@@ -62,7 +64,7 @@ def shuffle_epoch(
     step_bytes: StepBytes = lambda sample: 0,
     say: Say = lambda what, share: None,
 ) -> Iterator[Batch]:
-    """The batches of an epoch, made within ``memory`` bytes of anonymous memory for the whole process.
+    """Make the batches of an epoch within ``memory`` bytes of anonymous memory of the whole process.
 
     The batches equal the results of ``training_sample``, ``trim`` and ``make_batch`` for every part.
 
@@ -105,7 +107,7 @@ def shuffle_epoch(
 
 
 def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
-    """Read all edges once, and store the edges inside a part as its ``degree``, ``source`` and ``weight``."""
+    """Read all edges once, and store the edges inside each part as the part's ``degree``, ``source`` and ``weight``."""
     indptr, indices, weight = weighted_csr(graph)
     size = int(np.clip(budget.free() // 64, LEAST_BLOCK, BLOCK))
     needed = 32 * size
@@ -133,8 +135,9 @@ def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: S
 
 
 def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:
-    """The peak memory in bytes to renumber and trim a part, from the numbers of its nodes, its edges and the graph's
-    nodes."""
+    """The peak bytes for renumbering and trimming a part with ``rows`` nodes and ``edges`` edges, in a graph with
+    ``nodes`` nodes.
+    """
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
@@ -158,7 +161,7 @@ def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: B
 
 
 def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trimmed: Trim) -> Sample:
-    """The part with ``nodes`` as a trimmed sample, equal to the sample of the sampler.
+    """The trimmed sample of the part that consists of ``nodes``; the in-memory sampler gives the same sample.
 
     Args:
         graph: the graph; only its labels and masks are read.
@@ -175,7 +178,7 @@ def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trim
 
 
 class Waiting(NamedTuple):
-    """A sample whose arrays are in the scratch."""
+    """A sample whose arrays are stored in ``Scratch``."""
 
     layers: tuple[Adjacency, ...]
     """The layers without their arrays."""
@@ -186,7 +189,7 @@ class Waiting(NamedTuple):
 
 
 def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratch) -> Waiting:
-    """Store the sample of part ``p`` of a graph with ``num_nodes`` nodes in the scratch."""
+    """Store the sample of part ``p`` in ``scratch``; the graph has ``num_nodes`` nodes."""
     smallest = index_dtype(num_nodes)
     scratch.append("nodes", p, sample.nodes.numpy().astype(smallest))
     scratch.append("targets", p, sample.targets.numpy().astype(smallest))
@@ -205,7 +208,7 @@ def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratc
 
 
 def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say) -> None:
-    """Read features and labels once, in order, and store the rows that each part needs as its ``x`` and ``y``.
+    """Read features and labels once, in order, and store the rows that each part needs as the part's ``x`` and ``y``.
 
     Args:
         graph: the graph with the features and labels.
@@ -244,7 +247,7 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
-    """The batch of the sample that ``put`` stored, with its features. The arrays of part ``p`` are removed."""
+    """Make the batch of the sample that ``put`` stored, with its features, and remove the arrays of part ``p``."""
     assert graph.x is not None
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
     arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
@@ -268,7 +271,7 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
 def fetch(array: np.ndarray, lo: int, hi: int) -> None:
     """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array.
 
-    This is only a hint: the system reads all other rows on first use.
+    This is a hint to the system; without it, rows are read on first use.
     """
     advise = _madvise()
     if advise is not None and hi > lo:
@@ -279,7 +282,7 @@ def fetch(array: np.ndarray, lo: int, hi: int) -> None:
 
 
 def fetch_rows(array: np.ndarray, rows: np.ndarray) -> None:
-    """``fetch`` for some ``rows``, ascending, with one read per run of close rows."""
+    """``fetch`` for some ``rows``, ascending; rows that are close together are read together."""
     if len(rows) == 0:
         return
     apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1

@@ -1,9 +1,10 @@
-"""Training and exact inference on a graph in shards: the shuffle of an epoch, between ranks.
+"""Training and exact inference on a graph in shards: ranks exchange edges and features once per epoch.
 
-At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The kept edges of
-a part go to the rank that computes the part. Shards have consecutive nodes, so the pieces from ranks 0, 1, … are the
-rows of the part in order. The batch has the same bytes as with one process. The rank trims the batch, and requests the
-needed rows of features from the other ranks. During the epoch, ranks exchange only gradients.
+At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The rank sends
+the kept edges of a part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0,
+1, … are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
+trims the batch, and requests the needed feature rows from the other ranks. During the epoch, ranks exchange only
+gradients.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def shard_batches(
         graph: the graph, with the shard of this rank.
         sampler: a sampler whose batches are the parts of a partition.
         seed, epoch: as for ``Sampler.sample``.
-        owner: a function from a part to the rank that computes it.
+        owner: a function that returns the rank that computes a part.
         trimmed: trims a sample to the receptive field of its loss.
     """
     deal = sampler.deal(graph, seed, epoch)
@@ -88,8 +89,9 @@ def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> lis
 
 
 def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> Iterator[Batch]:
-    """The samples with their features, which come from the ranks that own the rows; every rank takes part in ``rounds``
-    exchanges."""
+    """Add features to the samples; the feature rows come from the ranks that own them. Every rank takes part in
+    ``rounds`` exchanges.
+    """
     assert graph.x is not None
     assert graph.y is not None
     none = torch.empty(0, dtype=torch.int64)
@@ -102,7 +104,9 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
 
 
 def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
-    """The rows of ``nodes``, int64 ids; rank r has the nodes ``cuts[r]`` to ``cuts[r + 1]``. All ranks must call it."""
+    """Get the rows of ``nodes``, int64 ids, from all ranks; rank r has the nodes ``cuts[r]`` to ``cuts[r + 1]``. All
+    ranks must call this function.
+    """
     places = torch.bucketize(nodes, torch.tensor(cuts[1:-1]), right=True)
     order = torch.argsort(places, stable=True)
     count = torch.bincount(places, minlength=len(cuts) - 1).tolist()
@@ -126,8 +130,8 @@ def check_model(model: nn.Module) -> None:
 def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tensor:
     """The exact logits of this rank's own nodes, in evaluation mode and without gradients.
 
-    The computation goes layer by layer, in chunks of rows. A chunk gets the rows that it needs of the layer below from
-    the ranks that own them.
+    The computation goes layer by layer, in chunks of rows. For each chunk, the needed rows of the previous layer come
+    from the ranks that own these rows.
     """
     check_model(model)
     assert isinstance(model, Stack)
@@ -150,13 +154,15 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
 
 
 def own_rows(graph: ShardedGraph) -> Adjacency:
-    """The edges of this rank's nodes, from all nodes."""
+    """The edges from all nodes to this rank's nodes."""
     edges = graph.indptr, graph.indices, graph.num_nodes, graph.edge_weight
     return Adjacency(*edges, has_loops=graph.has_loops, offset=graph.begin)
 
 
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
-    """The nodes of some rows, followed by their other sources; and the edges of the rows, numbered by these nodes."""
+    """Renumber some rows: the nodes of the rows, followed by their other sources; and the edges of the rows in this
+    numbering.
+    """
     assert rows.source_degree is not None
     first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()
     inside = (sources >= first) & (sources < first + count)

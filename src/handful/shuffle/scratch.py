@@ -1,5 +1,6 @@
-"""``Scratch``: arrays of later steps, in memory or in unnamed files. ``Budget``: a memory limit, which moves these
-arrays to files when memory is needed."""
+"""``Scratch``: arrays of later steps, in memory or in unnamed files. ``Budget``: a memory limit; it moves the arrays of
+``Scratch`` to files when memory is needed.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Written(NamedTuple):
 
 
 class Scratch:
-    """For each name and part, an array in pieces: ``append`` the pieces, then ``take`` them once, in order.
+    """For each name and part, an array in pieces: ``append`` adds a piece, and ``take`` returns the pieces once, in
+    order.
 
     Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which are needed last, go to a
     file. There is one file for each name. A file has no entry in its folder, so nothing remains if the process is
@@ -77,7 +79,7 @@ class Scratch:
         self.held += piece.nbytes
 
     def take(self, name: str, part: int) -> Iterator[np.ndarray]:
-        """The pieces of an array in order; each is released when the next one is requested."""
+        """Yield the pieces of an array in order; each piece is released when the next piece is requested."""
         pieces = self._pieces.get(part, {}).pop(name, [])
         pieces.reverse()
         while pieces:
@@ -92,7 +94,7 @@ class Scratch:
                 yield piece
 
     def expect(self, part: int) -> None:
-        """Ask the system to read the files of ``part`` ahead, if it supports that."""
+        """Ask the system to read the files of ``part`` ahead, if the system supports reading ahead."""
         if not hasattr(os, "posix_fadvise"):  # Linux has this call
             return
         for name, pieces in self._pieces.get(part, {}).items():
@@ -105,7 +107,7 @@ class Scratch:
         return sum(piece.shape[0] for piece in self._pieces[part][name])
 
     def joined(self, name: str, part: int) -> np.ndarray:
-        """All pieces of an array as one, in the smallest common type; there must be at least one piece."""
+        """Join all pieces of an array, in the smallest common dtype; there must be at least one piece."""
         pieces = self._pieces[part][name]
         if len(pieces) == 1:
             return next(self.take(name, part))
@@ -117,7 +119,7 @@ class Scratch:
         return out
 
     def spill(self, size: int) -> None:
-        """Move at least ``size`` bytes from memory to files, or everything.
+        """Move at least ``size`` bytes, or all bytes if there are fewer, from memory to files.
 
         Raises:
             HandfulError: the disk is full.
@@ -163,7 +165,7 @@ class Scratch:
 class Budget:
     """A limit on the anonymous memory of the whole process, including libraries, model and activations.
 
-    The system reports the memory in use at every call, so everything counts.
+    Every call asks the system for the memory in use, so all memory counts.
 
     Args:
         memory: the limit in bytes.
@@ -203,7 +205,9 @@ class Budget:
             raise self.too_small(needed, free, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
-        """The error, with a sufficient budget and m: the memory of a part is about proportional to its nodes."""
+        """Make the error, with a sufficient budget and m; the memory of a part is about proportional to its number of
+        nodes.
+        """
         held = self.memory - self.memory // SLACK - free
         enough = 1.05 * (held + needed) * SLACK / (SLACK - 1)  # the message rounds it
         parts = f"at least {math.ceil(self.parts * needed / free)} parts, or " if free > 0 else ""

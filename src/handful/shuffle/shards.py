@@ -1,9 +1,8 @@
 """A graph in shards: every rank opens only the rows of its own nodes.
 
-A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard has the rows
-of consecutive nodes: their edges (the sources by their ids in the whole graph), features, labels and masks. The header
-has the first node of every shard, and the identity of the whole graph, so that shards of two graphs never train
-together.
+A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard has the rows of
+consecutive nodes: their incoming edges (sources are ids of the whole graph), features, labels and masks. The header has
+the first node of every shard, and the identity of the whole graph, so that shards of two graphs are never mixed.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ class ShardedGraph(Graph):
 
 
 def all_rows(own: Tensor) -> Tensor:
-    """The rows of all ranks, in order."""
+    """Collect the rows of all ranks, in the order of the ranks."""
     return torch.cat(ranks.exchange([own] * ranks.size()))
 
 
@@ -104,18 +103,18 @@ def is_sharded(path: str | Path) -> bool:
 
 
 def shard(graph: Graph, path: str | Path, shards: int) -> Path:
-    """Write ``graph`` to the folder ``path`` in shards, ``shard-0`` …; the folder appears complete or not at all.
+    """Write ``graph`` to the folder ``path`` in shards, ``shard-0`` …, completely or not at all.
 
     Every shard has consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
 
     Args:
         graph: a graph with features, labels and a split.
         path: a new folder.
-        shards: the number of shards, and of ranks that will train on them.
+        shards: the number of shards, which is also the number of ranks in training.
 
     Raises:
         GraphError: there are fewer nodes than shards, or features, labels or a split are missing.
-        DatasetError: something is at ``path`` already.
+        DatasetError: ``path`` already exists.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -185,10 +184,10 @@ def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
 
 
 def open_shards(path: str | Path) -> ShardedGraph:
-    """The graph in the folder ``path``. Each rank opens its own shard; all ranks must call this together.
+    """Open the graph in the folder ``path``. Each rank opens its own shard; all ranks must call this function together.
 
     Raises:
-        DatasetError: the shard is missing, cut short or changed, or there are not as many ranks as shards.
+        DatasetError: the shard is missing, truncated or changed, or the number of ranks is not the number of shards.
         RankError: the shards of the ranks are of different graphs.
     """
     path = Path(path)
@@ -213,7 +212,7 @@ def open_shards(path: str | Path) -> ShardedGraph:
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The header of the shard of this rank."""
+    """Read the header of this rank's shard."""
     folder, count = path / f"shard-{ranks.rank()}", ranks.size()
     if not is_saved(folder):
         there = len(list(path.glob(f"shard-*/{HEADER}")))
@@ -236,7 +235,7 @@ def _header(path: Path) -> dict[str, Any]:
 
 
 def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
-    """The memory-mapped arrays of a shard, after a check that they fit together: kernels do not check indices."""
+    """Map the arrays of a shard, and check that they are consistent, since kernels do not check indices."""
     arrays, confirm = open_arrays(folder, header["arrays"])
     own = {name: torch.as_tensor(array) for name, array in arrays.items()}
     cuts, k, indptr, indices, y = header["cuts"], header["shard"], own["indptr"], own["indices"], own["y"]

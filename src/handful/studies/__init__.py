@@ -1,6 +1,7 @@
-"""Experiments by name, for ``handful study NAME``.
+"""The studies by name, for ``handful study NAME``.
 
-A study is a function from a ``Request`` to a ``Finding``. The first line of its docstring is its description.
+A study is a function that takes a ``Request`` and returns a ``Finding``. The first line of its docstring is its
+description.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ ONLY = {
     "optimizer": ("backward-error",),
     "epochs": tuple(name for name in STUDIES if name not in FIXED),
 }
-"""For each option of ``Request`` that only some studies have: the studies that have it."""
+"""For each option of ``Request`` that only some studies have: the names of these studies."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 
@@ -53,7 +54,7 @@ def study_names() -> dict[str, str]:
 
 
 def run_study(name: str, request: Request) -> Finding:
-    """The finding of a study, with the budget, the seeds and the device of the request among its facts.
+    """Run a study, and return its finding; the facts include the budget, the seeds and the device of the request.
 
     >>> run_study("degree-law", Request(budget="smoke")).name
     'degree-law'

@@ -1,4 +1,4 @@
-"""A trained experiment as a finding: the result of each seed, and an assessment by class and by node."""
+"""The finding of a trained experiment: the result of each seed, and an assessment by class and by node."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LISTED = 20
 
 
 def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None, baselines: bool = True) -> Finding:
-    """An experiment as a finding: a row per seed, the assessment of the average of the seeds, and the baselines.
+    """Make the finding of an experiment: a row per seed, the assessment of the averaged seeds, and the baselines.
 
     The decision threshold and the class weights of the average are written to ``folder``, for predictions.
 
@@ -78,7 +78,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
 
 
 def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
-    """The title: the labels, the number of nodes, the metric of the model, and the metrics of the baselines."""
+    """Make the title: the labels, the number of nodes, the metric of the model, and the metrics of the baselines."""
     what = ", ".join((graph.schema or {}).get("labels", ())) or "labels"
     blind = [one for one in found if not one.sees_graph]
     values = {spaced(metric.name): value} | {one.name: one.test for one in found[:1]}
@@ -88,7 +88,7 @@ def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baselin
 
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
-    """The test metric of the baselines without the graph, of the baselines with the graph, and of the model."""
+    """Chart the test metric of the baselines without the graph, of the baselines with the graph, and of the model."""
     bars: dict[str, dict[str, float]] = {"without the graph": {}, "with the graph": {}, model: {model: value}}
     for one in found:
         name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
@@ -103,13 +103,13 @@ def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Met
 
 @dataclass(frozen=True)
 class Judged:
-    """The assessment of the average of the seeds, or of the best seed if each has its own split.
+    """The assessment of the averaged seeds; of the best seed, if each seed has its own split.
 
     Args:
         result: the assessment.
         seeds: the seeds in the average.
         interval: the 95% interval of the metric, over nodes and seeds.
-        decision: the rule from probabilities to a class.
+        decision: the rule that turns probabilities into a class.
     """
 
     result: Assessment
@@ -123,8 +123,9 @@ class Judged:
         return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
 
     def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
-        """Sentences: whether the model predicts only one class, its gain over the baselines, and its metric with the
-        interval."""
+        """Describe the assessment in sentences: whether the model predicts only one class, its gain over the baselines,
+        and its metric with the interval.
+        """
         value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
         said = []
@@ -139,7 +140,7 @@ class Judged:
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
-    """The assessment of a run on ``graph``, by exact inference within ``memory``."""
+    """Assess a run on ``graph``, by exact inference within the budget ``memory``."""
     asked = opened.experiment
     assert asked is not None
     runs = [opened.result] if opened.own_splits else opened.results
@@ -153,7 +154,7 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
 
 
 def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
-    """A table with a row per seed."""
+    """Make a table with a row per seed."""
     unit = " (%)" if metric.percent else ""
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
     rows = []
@@ -164,7 +165,9 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
-    """Sentences: the test and the validation metric, skipped batches, the time of METIS, and divergence."""
+    """Describe the result in sentences: the test and validation metrics, skipped batches, the time of METIS, and
+    divergence.
+    """
     record = summary.to_json()
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
     said = []
@@ -184,7 +187,9 @@ def say_summary(summary: Summary, metric: Metric) -> str:
 
 
 def describe_labels(graph: Graph) -> str:
-    """The task of a graph, its positive class, and classes without training nodes; empty for an ordinary task."""
+    """Describe the task of a graph, its positive class, and classes without training nodes; empty for an ordinary
+    task.
+    """
     if graph.kind == "regression":
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
     if graph.kind == "multilabel":
@@ -211,7 +216,7 @@ def describe_labels(graph: Graph) -> str:
 
 
 def assessment_tables(judged: Assessment, where: str) -> list[Table]:
-    """All metrics, the results per class, the confusions, and the worst mistakes."""
+    """Make tables of all metrics, of the results per class, of the confusions, and of the worst mistakes."""
     splits = list(next(iter(judged.metrics.values())))
     by_metric = [(METRICS[name], values) for name, values in judged.metrics.items()]
     measured = [[one.label(), *(one.text(values[split]) for split in splits)] for one, values in by_metric]
@@ -229,7 +234,7 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
 
 
 def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) -> Table:
-    """Records as a table, with fractions in percent."""
+    """Make a table of records, with fractions in percent."""
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "number", "true", "predicted", "error")
     head = list(map(spaced, names))
@@ -256,7 +261,9 @@ def _confusions(judged: Assessment, where: str) -> Table:
 
 
 def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
-    """The calibration and the ranking of a classifier; the predicted against the true numbers of a regression."""
+    """Chart the calibration and the ranking of a classifier; for a regression, the predicted against the true
+    values.
+    """
     if judged.points:
         true, guess = map(list, zip(*judged.points, strict=True))
         ends = [min(true), max(true)]

@@ -1,6 +1,6 @@
 """Baselines without a GNN: the majority class, label propagation, models of scikit-learn with and without neighbours.
 
-Baselines have the training nodes and the metric of the GNN. The inputs of a node never include its own label.
+Baselines use the same training nodes and the same metric as the GNN. The inputs of a node never include its own label.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ BASELINES = "baselines.json"
 NODES = 20_000
 """The maximum number of training nodes for the fit of a model."""
 COLUMNS = 256
-"""The maximum number of columns. If there are more, they are replaced by principal components of the ``WIDEST`` columns
-with the largest variance."""
+"""The maximum number of columns. More columns are replaced by principal components of the ``WIDEST`` columns with the
+largest variance.
+"""
 WIDEST = 1024
 LARGEST = 1 << 28
 """The maximum number of values in the columns of all nodes and of their neighbours."""
 BOOSTED = 2_000_000
-"""The maximum of nodes · columns · classes for gradient boosting. More would take minutes."""
+"""The maximum of nodes · columns · classes for gradient boosting; larger problems would take minutes."""
 ROUNDS = 30
 """The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
@@ -60,7 +61,7 @@ class Baseline:
 
 
 def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """All baselines for a graph, and notes on baselines that are left out or use less data.
+    """Run all baselines on a graph; also return notes on baselines that are left out or use less data.
 
     Args:
         graph: a graph with features, labels and a split.
@@ -84,7 +85,7 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
 
 
 def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """The baselines in the file ``path``, which is written if it does not exist."""
+    """Read the baselines from the file ``path``; if it does not exist, run the baselines and write it."""
     if not path.exists():
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
@@ -139,12 +140,12 @@ class _Columns:
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
-        """float32 ``(N, columns)``: the columns of the nodes; if ``near``, also the columns of their neighbours."""
+        """float32 ``(N, columns)``: the columns of the nodes; with ``near``, also the columns of their neighbours."""
         return self.with_neighbours if near else self.own
 
     @cached_property
     def own(self) -> Tensor:
-        """The features in a common unit; if there are too many features, their principal components."""
+        """The features in a common unit; if there are too many features, the principal components."""
         assert self.graph.x is not None
         x = self.graph.x.to(torch.float32)
         if x.shape[1] > COLUMNS:
@@ -164,14 +165,15 @@ class _Columns:
         return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
-        """``x``, shifted to mean 0 and divided by a common factor, so that the mean variance of the columns is 1."""
+        """Shift ``x`` to mean 0, and divide it by a common factor, so that the mean variance of the columns is 1."""
         some = x[self.fitted]
         return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
 
 
 def targets(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Two float32 ``(N, K)``: the labels of training nodes, with a column for each class, label or number; and a mask
-    of the known labels. Both are 0 elsewhere."""
+    """Two arrays, float32 ``(N, K)``: the labels of training nodes, with a column for each class, label or regression
+    target; and a mask of the known labels. Both arrays are 0 for other nodes.
+    """
     assert graph.y is not None
     y = graph.y
     if not y.is_floating_point():
@@ -182,16 +184,18 @@ def targets(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def prior(graph: Graph) -> Tensor:
-    """float32 ``(1, K)``: the shares of the classes or labels, or the mean, of the training nodes."""
+    """float32 ``(1, K)``: the fractions of the classes or labels among the training nodes; for a regression, the
+    mean.
+    """
     y, known = targets(graph)
     return y.sum(0, keepdim=True) / known.sum(0, keepdim=True).clamp_min(1)
 
 
 def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
-    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the share of such
+    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the fraction of such
     neighbours.
 
-    Loops do not count. A node without such neighbours has the mean label of all training nodes.
+    Self-loops do not count. A node without such neighbours gets the mean label of all training nodes.
 
     >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.zeros(3, 1), y=[1, 0, 0], train_mask=[0, 1, 2])
     >>> neighbour_labels(graph)[0][:2]
@@ -219,7 +223,7 @@ def propagate_labels(graph: Graph) -> Tensor:
 
 
 def _outputs(values: Tensor, graph: Graph) -> Tensor:
-    """Probabilities or numbers in the form of a model's outputs: log-probabilities of classes, log-odds of labels."""
+    """Convert probabilities to outputs of a model: log-probabilities of classes, log-odds of labels."""
     if graph.kind == "regression":
         return values
     values = values.clamp(FLOOR, 1 - FLOOR)
@@ -227,7 +231,7 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
 
 
 def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
-    """Linear models, of which validation chooses one, and gradient boosting."""
+    """The linear models, one of which is chosen by validation; and gradient boosting."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -238,7 +242,7 @@ def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
 
 
 def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> Tensor:
-    """The outputs of the model with the best validation metric, after fitting all."""
+    """Fit all models, and return the outputs of the model with the best validation metric."""
     found = [_fitted(model, made, near) for model in models]
     values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
     best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
@@ -246,7 +250,7 @@ def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> 
 
 
 def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
-    """The outputs of a fitted model. Classes without training nodes have the smallest probability."""
+    """Fit a model, and return its outputs. Classes without training nodes have the smallest probability."""
     from threadpoolctl import threadpool_limits
 
     x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
@@ -266,25 +270,25 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
-    """The baseline with the best validation metric, or test metric if there are no validation nodes."""
+    """The baseline with the best validation metric; if there are no validation nodes, with the best test metric."""
     judged = "test" if found[0].val != found[0].val else "val"
     return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)
 
 
 def baseline_table(found: Sequence[Baseline], metric: Metric) -> Table:
-    """A table with a row per baseline."""
+    """Make a table with a row per baseline."""
     rows = [[one.name, metric.text(one.val), metric.text(one.test), f"{one.seconds:.1f}"] for one in found]
     unit = " (%)" if metric.percent else ""
     return text_table("Without a GNN", ["baseline", f"val{unit}", f"test{unit}", "seconds"], rows)
 
 
 def say_added(name: str, test: float, half: float, found: Sequence[Baseline], metric: Metric) -> str:
-    """Sentences: the gain of a GNN over the best baseline, and the gain of the graph.
+    """Describe in sentences the gain of a GNN over the best baseline, and the gain from the graph.
 
     Args:
         name: the name of the GNN.
-        test: its test metric.
-        half: half of its 95% interval. A smaller difference does not count.
+        test: the test metric of the GNN.
+        half: half of the 95% interval of the GNN. A smaller difference does not count.
         found: the baselines.
         metric: the metric of the GNN and the baselines.
     """

@@ -1,7 +1,7 @@
-"""Requests for studies, the amount of training per budget, and the experiments of studies.
+"""The options of a study (``Request``), the amount of training per budget, and the experiments of studies.
 
 ``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small model, few
-epochs, and one learning rate and dropout for all. These two budgets make the comparison of a study, but cannot reach
+epochs, and one learning rate and dropout for all methods. These two budgets make the same comparison, but do not reach
 the paper's accuracies.
 """
 
@@ -34,11 +34,11 @@ class Request:
         graph: the name or path of a graph; by default the graph of the study.
         split, root: as for ``handful.load``.
         budget: the amount of computation: ``smoke``, ``laptop`` or ``paper``.
-        seeds: the seeds; by default those of the budget.
+        seeds: the seeds; by default the seeds of the budget.
         epochs: the epochs of each run under ``laptop`` and ``smoke``; by default the epochs of the study.
         device: the device of the runs.
         out: the folder of the runs. Finished runs are not repeated.
-        jobs: the number of parallel runs. Default: one on this machine; the capacity of a cluster.
+        jobs: the number of parallel runs; by default 1 on this machine, or the capacity of a cluster.
         executor: ``local`` for this machine, or ``ray`` for a cluster.
         tune_each: the number of tuning trials (learning rate, dropout, weight decay) for each configuration before its
             training; 0 for no tuning. For studies that compare configurations of one sampler.
@@ -76,11 +76,11 @@ class Request:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
     def graph_or(self, paper: str) -> str:
-        """The graph of the request; by default the graph ``paper`` under the budget ``paper``, else debian."""
+        """The graph of the request; by default ``debian``, or the graph ``paper`` under the budget ``paper``."""
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
-        """Iterate over ``items``; each item is reported before it is yielded."""
+        """Yield ``items``, and report each item before it is yielded."""
         for done, item in enumerate(items):
             self.report(done, len(items), word(item))
             yield item
@@ -131,7 +131,7 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     """The experiment of a sampler and a model at this scale. All samplers have the same epochs, except neighbour
     sampling.
 
-    For SGFormer, the number of layers is the number of its GCN layers; it has one layer of attention.
+    For SGFormer, the number of layers is the number of its GCN layers; SGFormer has one layer of attention.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
@@ -170,7 +170,7 @@ def adapt(request: Request, experiment: Experiment) -> Experiment:
 
 
 def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
-    """The jobs, each with its best learning rate, dropout and weight decay of ``request.tune_each`` trials.
+    """Tune learning rate, dropout and weight decay of each job in ``request.tune_each`` trials; return the tuned jobs.
 
     The searches are in ``tune.db`` below ``request.out``.
     """

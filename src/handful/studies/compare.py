@@ -29,9 +29,9 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""If the ratio of steps is at most this, the steps count as equal."""
+"""Numbers of steps count as equal if their ratio is at most this."""
 STEPS = 8
-"""Batches per epoch for samplers with the option ``batch_size``, the number of targets per batch."""
+"""The number of batches per epoch for samplers with the option ``batch_size``."""
 
 Options = Mapping[str, Mapping[str, Any]]
 """Methods by name, each with some options of its sampler."""
@@ -40,10 +40,10 @@ Options = Mapping[str, Mapping[str, Any]]
 def choose_methods(options: Options, layers: int, graph: Graph | None = None) -> dict[str, dict[str, Any]]:
     """The methods of ``options``, each with all options of its sampler, which are checked.
 
-    The default options of ``rns-mean-field`` are the options of ``rns``. LADIES draws as many layers as the model has.
-    If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the other
-    methods. With their default of a thousand targets they would take ten times the steps and the time of RNS. The paper
-    instead gives neighbour sampling a fiftieth of the epochs.
+    The default options of ``rns-mean-field`` are the options of ``rns``. LADIES draws one set of nodes per layer of the
+    model. If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the
+    other methods. With the default of a thousand targets per batch, these two would take ten times the steps and the
+    time of RNS. The paper instead gives neighbour sampling a fiftieth of the epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:
@@ -58,7 +58,7 @@ def choose_methods(options: Options, layers: int, graph: Graph | None = None) ->
 
 
 def trainable(experiment: Experiment, methods: Options, say: Callable[[str], None]) -> dict[str, Experiment]:
-    """``experiment`` with each method that can train its model; ``say`` gets the reasons against the other methods.
+    """``experiment`` with each method that can train its model; and, for each other method, the reason why it cannot.
 
     Raises:
         SamplerError: no method can train the model.
@@ -84,7 +84,7 @@ def compare_samplers(
     equal: str = "epochs",
     baselines: bool = True,
 ) -> Finding:
-    """A comparison of jobs by method. Each job trains in its own process, in a subfolder of ``out``; see ``pace`` for
+    """Compare jobs by method. Each job trains in its own process, in a subfolder of ``out``; see ``pace`` for
     ``equal``.
 
     With ``baselines``, the finding also has baselines, on the split of the first seed.
@@ -106,11 +106,11 @@ def compare_samplers(
 
 
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
-    """The jobs with new numbers of epochs, so that all jobs have equal ``epochs``, ``steps`` or ``seconds``.
+    """Set the number of epochs of each job, so that all jobs have equal ``epochs``, ``steps`` or ``seconds``.
 
     Three epochs of each job, after one epoch of warm-up, measure its steps and seconds. The job with the most steps or
-    seconds keeps its epochs, and the others get more. A job that has begun in ``out`` keeps its epochs, because a
-    second measurement differs from the first.
+    seconds keeps its number of epochs, and the other jobs get more epochs. A job that has already started in ``out``
+    keeps its epochs, because a second measurement would give another number.
     """
     if equal == "epochs":
         return dict(jobs)
@@ -135,8 +135,8 @@ def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Exp
 def samplers(request: Request) -> Finding:
     """The main table: full-graph training against every sampler, accuracy, time and memory.
 
-    Under the budget ``paper`` each sampler has its own model and hyperparameters; otherwise all have the same small
-    model.
+    Under the budget ``paper`` each sampler has its own model and hyperparameters; otherwise all samplers have the same
+    small model.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {}
@@ -168,7 +168,7 @@ def comparison(name: str, grid: Grid) -> Finding:
 
 
 def cost_chart(grid: Grid) -> Chart:
-    """The test metric of every sampler against its time, and against its memory."""
+    """Chart the test metric of every sampler against its time, and against its memory."""
     views = []
     costs = {"time": (SECONDS, Axis("seconds of training", log=True)), "memory": (MEMORY, Axis("peak memory (GiB)"))}
     for name, (cost, x) in costs.items():
@@ -181,8 +181,8 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """The method to use, which is the fastest method whose 95% interval overlaps the interval of the best method; and
-    the conditions of the comparison.
+    """Recommend a method in words: the fastest method whose 95% interval overlaps the interval of the best method. Also
+    state the conditions of the comparison.
 
     Fewer than three seeds give no useful interval.
     """

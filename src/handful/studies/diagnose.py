@@ -1,4 +1,4 @@
-"""The terms of the implicit objective of a sampler: at any weights, and along training with Adam."""
+"""The terms of the implicit objective of a sampler, at given weights and during training with Adam."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from handful.vocabulary import TERMS, hues, spaced, title, words
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
-"""The number of batches, and the number of initialisations, each with new samples; 50 and 100 in the paper."""
+"""The number of batches (50 in the paper), and the number of initialisations, each with new samples (100 in the
+paper).
+"""
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
 """The number of measurements during training with Adam, besides the measurement before the first epoch."""
@@ -40,7 +42,7 @@ ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
 FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
 """The terms of the paper's figure."""
 ALONG = ("bias", "R", "grad_norm_sq")
-"""The terms in the chart along Adam."""
+"""The terms in the chart of the training with Adam."""
 
 
 def diagnose_samplers(
@@ -52,14 +54,15 @@ def diagnose_samplers(
     momentum: float = 0.0,
     report: Callable[[Sampler], None] | None = None,
 ) -> Finding:
-    """The terms of the samplers of ``jobs``, each with its own first hop and mean field, on the graph of the first job.
+    """Measure the terms of the samplers of ``jobs``, each with its first hop and mean field, on the graph of the first
+    job.
 
     Args:
         jobs: one experiment per sampler. The first experiment also gives the graph, the model, the seed and the device.
         batches: batches per sampler and repeat.
         repeats: the number of new initialisations and samples.
-        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. Its model and
-            weights replace the model and the random initialisations.
+        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. The saved model
+            and weights replace the model and the random initialisations.
         step: a learning rate, for a row with the modified loss.
         momentum: the momentum in the modified loss.
         report: called after every repeat.
@@ -101,13 +104,13 @@ def diagnose_samplers(
 
 
 def read_saved_model(weights: str | Path) -> Network:
-    """The model in ``weights``; for the folder of an experiment, the model of the best seed."""
+    """Read the model in ``weights``; for the folder of an experiment, the model of the best seed."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)
 
 
 def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
-    """A table with a row per term and a column per sampler; the smallest values are marked."""
+    """Make a table with a row per term and a column per sampler; the smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
         # The gradient norm is not ranked: a small one is not better. All other terms are distances from the full graph.
@@ -170,9 +173,9 @@ def implicit(request: Request) -> Finding:
 
 
 def along_adam(request: Request) -> Finding:
-    """The terms of the implicit objective along training with Adam: R(w), bias and gradient norm.
+    """The terms of the implicit objective during training with Adam: R(w), bias and gradient norm.
 
-    Each sampler trains its own model. The terms are measured at equal shares of the training, on new batches.
+    Each sampler trains its own model. The terms are measured at equal intervals of the training, on new batches.
     """
     batches, graph = ADAM_BATCHES[request.budget], request.graph_or("ogbn-arxiv")
     histories: dict[str, list[list[tuple[int, ImplicitTerms]]]] = {name: [] for name in SAMPLERS}
@@ -200,7 +203,7 @@ def along_adam(request: Request) -> Finding:
 
 
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:
-    """The mean over seeds of every term, and the share of the training at which it was measured, in percent."""
+    """The mean of every term over the seeds, and when it was measured, in percent of the training."""
     epochs = [epoch for epoch, _ in runs[0]]
     result: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}
     for term in (*ALONG, "loss_variance"):

@@ -60,7 +60,7 @@ class Ray:
     """Jobs on a Ray cluster: the cluster of ``RAY_ADDRESS``, else a running cluster on this machine, else a new
     cluster with only this machine.
 
-    A job uses as many CPUs as this process has threads, but at most the CPUs of the largest machine.
+    The number of CPUs of a job is the number of threads of this process, but at most the CPUs of the largest machine.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -84,7 +84,7 @@ class Ray:
 
 
 def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
-    """The exit code of a job. Ray calls this on one of its machines."""
+    """Run a job, and return its exit code. Ray calls this function on one of its machines."""
     for place in (cwd, folder):
         if not Path(place).is_dir():
             raise FileNotFoundError(f"{os.uname().nodename} has no {place}: all machines must share it")
@@ -102,7 +102,7 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
 
 
 class RayJob:
-    """A task of Ray with the methods of ``Popen``."""
+    """A ``Job`` that is a task of Ray."""
 
     def __init__(self, reference: Any, errors: Path) -> None:
         self._reference, self._errors = reference, errors

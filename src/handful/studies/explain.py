@@ -1,9 +1,9 @@
 """Explanations of a run: the importance of columns, and the effects of columns and neighbours on single predictions.
 
 The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
-For one node, the effect of a column is the change of the prediction if the column's mean replaces its value. The effect
-of a neighbour is the change if the edges between the two nodes are removed. The model of the best seed is used, and
-inference is exact.
+For one node, the effect of a column is the change of the prediction when the node's value is replaced by the column's
+mean. The effect of a neighbour is the change of the prediction when the edges between the two nodes are removed. The
+model of the best seed is used, and inference is exact.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ Step = Callable[[str], None]
 
 
 def column_groups(graph: Graph) -> Groups:
-    """The features of each column of the user's tables: all one-hot features of a category, or a number and its
-    indicator."""
+    """The features of each column of the user's tables: all one-hot features of a category, or a number and its missing
+    indicator.
+    """
     if graph.schema is None:
         names = [(f"feature {i}", 1) for i in range(graph.num_features)]
     else:
@@ -48,12 +49,12 @@ def column_groups(graph: Graph) -> Groups:
 def explain(
     opened: OpenedRun, graph: Graph, nodes: np.ndarray | None = None, step: Step = lambda what: None
 ) -> Finding:
-    """The importance of columns, and the effects of columns and neighbours on the predictions for some nodes.
+    """Measure the importance of columns, and the effects of columns and neighbours on the predictions for some nodes.
 
     Args:
         opened: the run.
         graph: a graph with labels and validation nodes, and with the features of the run.
-        nodes: the numbers of nodes to explain.
+        nodes: the indices of the nodes to explain.
         step: called with the name of the next measurement.
     """
     graph = opened.check(graph).require_training()
@@ -89,7 +90,7 @@ def explain(
 
 
 def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:
-    """The loss in the validation metric, by column, and the metric."""
+    """Measure how much worse the validation metric is after each column is permuted; also return the metric."""
     assert graph.x is not None
     assert graph.val_mask is not None
     metric = metric_of_record(opened.result.metric, opened.result.higher_is_better)
@@ -112,7 +113,8 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
 
 
 def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tuple[str, float, dict[str, float]]:
-    """The meaning of the prediction for a node, its value, and the effect of each column and neighbour on the value.
+    """Explain the prediction for a node: its meaning, its value, and the effect of each column and neighbour on the
+    value.
 
     For classes, the value is the probability of the most probable class, in percent. If there are many neighbours, only
     the neighbours with the largest weights are measured. The name of a neighbour is its id, with its label if known.
@@ -155,7 +157,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
 
 
 def _bars(name: str, title: str, values: dict[str, float], label: str) -> Chart:
-    """A chart of the first values as bars."""
+    """Make a bar chart of the first values."""
     shown = list(values)[:SHOWN]
     series = [Series("all", shown, [values[one] for one in shown])]
     return Chart(name, title, [View(name, "bar", Axis("", of=shown), Axis(label), series)])

@@ -30,7 +30,7 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
     "one step of mα, + α/4·R": ("epoch", PARTS * STEP, STEP / 4),
     "one step of mα, + 10·α/4·R": ("epoch", PARTS * STEP, 10 * STEP / 4),
 }
-"""Update, learning rate and strength of the penalty. One step of mα and m steps of α have equal flow time."""
+"""Update, learning rate and strength of the penalty. One step of size mα and m steps of size α have equal flow time."""
 
 
 def run(request: Request) -> Finding:
@@ -73,7 +73,7 @@ def run(request: Request) -> Finding:
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
-    """The gains of per-part steps, and of the penalty, over one step of equal flow time."""
+    """Describe the gains of per-part steps, and of the penalty, over one step of equal flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
     steps, penalty = (metric.text(mean_ci95(np.subtract(tests, plain))) for tests in (chained, penalised))
     return f"Over one step of equal flow time, per-part steps gain {steps} {metric.unit}, and the penalty {penalty}."

@@ -1,4 +1,4 @@
-"""The jobs of a study as one grid: outcomes, tables and charts, and the paper's numbers beside ours."""
+"""The jobs of a study in a grid of rows and columns: outcomes, tables and charts, and the paper's numbers."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Side = Literal["row", "column"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A job of a study, and its place in the grid.
+    """A job of a study, and its row and column in the grid.
 
     Args:
         experiment: the experiment.
         row, column: the name of a method, model or optimiser, or any text.
-        x: the position of the job on the x axis of a chart, if the axis has numbers.
+        x: the x value of the job in a chart, if the x axis has numbers.
         label: the name of the job in text; by default from row and column.
         paper: the paper's numbers for the job, by measure.
-        facts: further fields of the job's record.
+        facts: more fields for the job's record.
     """
 
     experiment: Experiment
@@ -48,10 +48,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of a table of jobs: a field of ``Run`` or a fact of the entries. If the column is ranked, the smallest
-    value is the best.
+    """A column of a table of jobs: a field of ``Run``, or a fact of the entries. In a ranked column, the smallest value
+    is the best.
 
-    The text shows the value times ``scale``. Test and validation columns have the text and the order of the metric.
+    The text shows the value times ``scale``. Test and validation columns are formatted and ranked as the metric
+    defines.
     """
 
     key: str
@@ -78,7 +79,7 @@ PEAKS = (RAM, GPU)
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
     """The paper's numbers in a cell of a table, by measure; ``None`` if the paper has no such cell.
 
-    A single number is the test metric. A run that was out of memory has ``None`` as its number.
+    A single number is the test metric. The number of a run that was out of memory is ``None``.
 
     >>> paper_number("tab:main-results", "debian", "rns") is None
     True
@@ -97,7 +98,7 @@ BESIDE = {
     "gpu_gb": Measure("peak_gpu_bytes", "GPU (GB)", scale=1e-9),
     "ram_gb": Measure("peak_ram_bytes", "RAM (GB)", scale=1e-9),
 }
-"""The measures for the columns of the paper's tables."""
+"""The measures in the table that compares our numbers with the paper's numbers."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Grid:
     # -- tables -------------------------------------------------------------------------------------------------------
 
     def ranks(self, jobs: Iterable[str], measure: Measure = TEST) -> dict[str, int]:
-        """The rank of each job: 1 and 2 for the best two, 0 for the others."""
+        """The rank of each job: 1 for the best, 2 for the second best, 0 for all others."""
         if not measure.ranked:
             return {}
         values = {job: mean_of(self.value(job, measure.key)) for job in jobs}
@@ -184,7 +185,7 @@ class Grid:
         return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
     def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
-        """The test metric of all rows by all columns. The best values of each row or column are marked.
+        """Make a table of the test metric, by row and column. The best values of each row or column are marked.
 
         ``apart`` adds a column with the difference between the last and the first column.
         """
@@ -208,7 +209,9 @@ class Grid:
         return None if less is None or more is None else more - less
 
     def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
-        """A row per job and a column per measure. The best two values of each ranked measure are marked."""
+        """Make a table with a row per job and a column per measure. The best two values of a ranked measure are
+        marked.
+        """
         ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
         rows = []
         for job, entry in self.entries.items():
@@ -220,7 +223,7 @@ class Grid:
         return Table(heading, [corner, *heads], rows)
 
     def beside(self) -> list[Table]:
-        """A table of our numbers and the paper's numbers, for the jobs in the paper."""
+        """Make a table of our numbers and the paper's numbers, for the jobs in the paper."""
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
         measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
         if not measures:
@@ -240,7 +243,7 @@ class Grid:
     # -- charts and findings ------------------------------------------------------------------------------------------
 
     def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
-        """Points with error bars: one series per row or column (``by``), and the paper's test metric."""
+        """Make one series with error bars per row or column (``by``), and a series of the paper's test metric."""
         scale = self.metric.scale if measure.of_metric else measure.scale
         names, result = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
@@ -265,7 +268,7 @@ class Grid:
         apart: bool = False,
         payload: Mapping[str, Any] | None = None,
     ) -> Finding:
-        """The finding of jobs by rows and columns: their table, and a chart with one series per row or column (``by``).
+        """Make a finding with a table of rows and columns, and a chart with one series per row or column (``by``).
 
         The x axis has the columns or rows, unless ``x`` is an axis of numbers. The table marks the best values along
         the x axis.
@@ -287,9 +290,10 @@ class Grid:
         payload: Mapping[str, Any] | None = None,
         curves: bool = True,
     ) -> Finding:
-        """The finding of the study ``name``: its tables, then the paper's numbers; its charts, then the curves.
+        """Make the finding of the study ``name``: its tables, then the paper's numbers; its charts, then the training
+        curves.
 
-        ``records`` is the key of the jobs in the payload; ``payload`` has further keys.
+        ``records`` is the key of the jobs in the payload; ``payload`` has the other keys.
         """
         runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
         trained = [run for run in runs if run is not None]

@@ -1,4 +1,4 @@
-"""Experiments as jobs, each in its own process: each job has its own peak of memory, and a crash ends only one job.
+"""Run experiments as jobs, each in its own process: peak memory is measured per job, and a crash ends only one job.
 
 A job is the folder of an experiment. A finished job is not repeated. An interrupted job continues from its last
 checkpoint.
@@ -53,14 +53,16 @@ class Outcome:
         return float(read_json(file)["seconds"]) if file.exists() else 0.0
 
     def seeds(self, measure: str) -> list[float]:
-        """A field of ``Run`` for every seed; ``memory`` is the peak of the GPU, or of RAM without a GPU."""
+        """A field of ``Run`` for every seed; ``memory`` is the peak memory of the GPU, or of the process without a
+        GPU.
+        """
         runs = [] if self.summary is None else self.summary.runs
         if measure == "memory":
             return [run.peak_gpu_bytes or run.peak_ram_bytes for run in runs]
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """Mean and 95% CI of a measure over the seeds; for bytes the maximum, or NaN if no bytes were measured.
+        """The mean and 95% CI of a measure over the seeds; for memory, the maximum, or NaN if memory was not measured.
 
         ``None`` for a failed job.
         """
@@ -70,7 +72,7 @@ class Outcome:
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
-        """The outcome in the record of a study."""
+        """Convert the outcome to plain values, for the record of a study."""
         if self.summary is None:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
@@ -89,7 +91,7 @@ def run_jobs(
     """Run the unfinished jobs, and return the outcome of every job by name.
 
     Args:
-        jobs: experiments by the name of their folder below ``out``.
+        jobs: experiments, by the names of their subfolders of ``out``.
         out: the folder of the jobs.
         executor: the executor, which also limits the number of parallel jobs.
         progress: see ``Progress``.
@@ -125,7 +127,7 @@ def run_jobs(
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
-    """Raise an error if the graph of a finished job has changed: the result belongs to the old graph."""
+    """Raise an error if the graph of a finished job has changed, since the result belongs to the old graph."""
 
     @cache
     def identity(job: Experiment, seed: int) -> dict[str, Any]:
@@ -146,7 +148,7 @@ def _runs(job: Experiment, folder: Path) -> dict[int, RunFolder]:
 
 
 def stop(running: Collection[Job]) -> None:
-    """End all jobs after their checkpoints. A second interrupt ends them at once."""
+    """End all jobs after their checkpoints. A second interrupt ends the jobs at once."""
     try:
         for process in running:
             process.terminate()
@@ -176,7 +178,7 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
 
 
 def last_words(folder: Path, code: int) -> str:
-    """The last line of the errors of a failed job, with its exit code if that is unusual."""
+    """The last line of the error output of a failed job, with the exit code if it is unusual."""
     lines = [line for line in (folder / ERRORS).read_text().splitlines() if line.strip()]
     reason = lines[-1].strip() if lines else "no error message"
     return reason if code == 2 else f"stopped with exit code {code}: {reason}"

@@ -1,4 +1,4 @@
-"""Studies that compare the theory with samples: the modified loss, the bias and its bound, and the degrees of a part.
+"""Studies that compare the theory with measurements: the modified loss, the bias and its bound, the degrees of a part.
 
 Another study measures the structure of a part as m grows: components, diameter, distances, homophily.
 """
@@ -38,7 +38,7 @@ VALUES = (1, 2, 4, 8, 16)
 """Values of m, for bias and degrees."""
 BACKBONES = ("sage", "gcn", "gat", "sgformer")
 TAIL = 100
-"""The minimum number of nodes per degree in the tail."""
+"""The minimum number of nodes with a degree, for the degree to be part of the tail."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
 DEGREES = {
     "m": ("m", "{}"),
@@ -49,7 +49,7 @@ DEGREES = {
     "tail": ("tail of a part over the graph's", "{:.3g}"),
     "tail_law": ("m^(1−α)", "{:.3g}"),
 }
-"""The columns of the degree law: their heads and their formats."""
+"""The heads and the formats of the columns in the table of degrees."""
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
@@ -64,7 +64,7 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """The order of the distance between an epoch and the flow of the modified loss, as the step size shrinks.
+    """The order in the step size of the distance between an epoch of training and the flow of the modified loss.
 
     The study ignores ``graph`` and uses a small random graph, since integration in float64 needs a small model. The
     optimiser is SGD, heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.
@@ -102,7 +102,7 @@ def backward(request: Request) -> Finding:
 
 
 def followed(optimizer: str) -> list[tuple[Memory, int]]:
-    """The variants of an optimiser in the study (``Memory``), each with its number of batches.
+    """The variants of an optimiser in the study, each a ``Memory`` with its number of batches.
 
     >>> followed("sgdm")
     [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
@@ -116,7 +116,7 @@ def bound(request: Request) -> Finding:
     """Both sides of the bias bound for m = 1…16, and the two terms of the bias of every sampler.
 
     The model is GraphSAGE with three layers and LayerNorm at a random initialisation. For other backbones, the study
-    has σ(w) / (1 − 1/m), where 1 − 1/m is the share of removed edges. The default graph is debian.
+    has σ(w) / (1 − 1/m), where 1 − 1/m is the fraction of removed edges. The default graph is debian.
     """
     seed = request.seeds[0]
     epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
@@ -206,7 +206,9 @@ def degrees(request: Request) -> Finding:
 
 
 def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list[Series]:
-    """P(degree ≥ k) for some k: the exact law as a line and the samples as dots, up to the largest sampled degree."""
+    """Make two series of P(degree ≥ k), up to the largest sampled degree: the exact law as a line, and the samples as
+    dots.
+    """
     exact, seen = (np.cumsum(p[::-1])[::-1] for p in (law, sampled))
     at = np.unique(np.geomspace(1, max(1, len(seen) - 1), 30).astype(int))
     at = at[(at < len(seen)) & (seen[np.minimum(at, len(seen) - 1)] > 0)]
@@ -228,7 +230,7 @@ def measure_structure(
     sweeps: int = 4,
     report: Callable[[int], None] = lambda m: None,
 ) -> Finding:
-    """The structure of a part for each m in ``values``, from ``epochs`` random partitions.
+    """Measure the structure of a part for each m in ``values``, on ``epochs`` random partitions.
 
     Args:
         graph: a graph; its labels are used only for homophily.
@@ -236,7 +238,7 @@ def measure_structure(
         epochs: the number of random partitions per m.
         seed: the seed of partitions and sources.
         sources: the number of searches from random nodes per part.
-        sweeps: the number of searches per part, each from the node that is farthest from the previous start.
+        sweeps: the number of further searches per part, each from the node that is farthest from the previous start.
         report: called with m after every part.
     """
     for m in values:
@@ -257,7 +259,9 @@ def measure_structure(
 
 
 def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:
-    """Each measure against m: mean ± one standard deviation over epochs; isolated nodes as a share of the part."""
+    """Chart each measure against m: mean ± one standard deviation over epochs; isolated nodes as a fraction of the
+    part.
+    """
     m: list[float] = [row["m"] for row in rows]
     views = []
     for name in shown:

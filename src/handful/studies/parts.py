@@ -1,10 +1,10 @@
-"""The choice of m, the number of parts, by the advice of the paper: raise m as long as the validation metric improves.
+"""Choose m, the number of parts, as the paper recommends: increase m as long as the validation metric improves.
 
 ``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if the gain of the validation
 metric is more than noise: the lower end of the one-sided 95% interval of the mean gain, mean − t_{0.95, n−1}·s/√n, is
-above 0. The gains are differences of runs with the same seed, which have the same initial weights and splits. Two
-values of m in a row that are not better end the search. With a memory limit, an m with a higher peak or a failed run is
-not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not tried.
+above 0. A gain is the difference between two runs with the same seed, which have the same initial weights and the same
+split. Two values of m in a row that are not better end the search. With a memory limit, an m with a higher peak or a
+failed run is not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not tried.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PATIENCE = 2
 
 
 def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
-    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, with d the gains
-    by seed.
+    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d has the
+    gain of each seed.
 
     >>> better([0.72, 0.74, 0.73], [0.70, 0.71, 0.71]), better([0.72, 0.70, 0.73], [0.70, 0.71, 0.71])
     (True, False)
@@ -43,7 +43,9 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
 def recommend(
     measure: Callable[[int], Outcome], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
 ) -> tuple[int | None, dict[int, Outcome]]:
-    """The recommended m by the rule above, ``None`` if no m fits into ``memory`` bytes; and all outcomes by m."""
+    """Find the recommended m by the rule of this module (``None`` if no m fits into ``memory`` bytes); also return all
+    outcomes by m.
+    """
 
     def fits(outcome: Outcome) -> bool:
         return outcome.summary is not None and (memory is None or max(outcome.seeds("memory")) <= memory)
@@ -72,7 +74,7 @@ def recommend(
 def choose_parts(
     experiment: Experiment, out: Path, most: int = MOST, memory: int | None = None, progress: Progress = silent
 ) -> Finding:
-    """The recommended m for ``experiment`` by the rule above, with all measurements.
+    """Find the recommended m for ``experiment`` by the rule of this module, with all measurements.
 
     Args:
         experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.
@@ -118,7 +120,9 @@ def choose_parts(
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress = silent) -> tuple[Experiment, list[int]]:
-    """``experiment`` with the m of ``choose_parts`` for its first three seeds, and all values of m that were tried."""
+    """Choose m for ``experiment`` by ``choose_parts`` with its first three seeds; also return all values of m that were
+    tried.
+    """
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:
         raise HandfulError(f"no number of parts can be trained: {result['curve'][-1].get('error')}")

@@ -46,7 +46,7 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
-    """The options of these models that only tunedGNN's code gives, and not the paper."""
+    """The options of these models that are in tunedGNN's code, and not in the paper."""
     of_model = read_table("architectures", "tunedGNN models", model)
     return {**read_table("architectures", "tunedGNN", dataset), **of_model}
 
@@ -68,7 +68,7 @@ def sampling(dataset: str, sampler: str) -> Experiment:
 def tuned(dataset: str, model: str, regime: str) -> Experiment:
     """The training of ``model`` in the architecture benchmark, by ``full`` or ``rns``.
 
-    RNS has the m of the sampling benchmark. A model that was out of memory in the paper has GraphSAGE's settings.
+    RNS has the m of the sampling benchmark. If a model was out of memory in the paper, it gets GraphSAGE's settings.
     """
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
@@ -80,7 +80,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 def graphland(dataset: str, split: str, method: str) -> Experiment:
     """The training on a data set of GraphLand with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
 
-    ``device`` names several GPUs if the paper spread the layers over them.
+    ``device`` has several GPUs if the paper divided the layers among several GPUs.
     """
     cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
@@ -92,7 +92,7 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """If ``asked`` is a GPU, the GPUs over which the paper spread the layers; else ``asked``.
+    """If ``asked`` is a GPU, the GPUs among which the paper divided the layers; else ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -101,7 +101,9 @@ def device_for(preset: Experiment, asked: str) -> str:
 
 
 def implicit(regime: str, optimizer: str) -> Experiment:
-    """One cell of the table of regimes: ``full``, ``rns-no-batch`` or ``rns``, by ``sgd``, ``sgdm`` or ``adam``."""
+    """The experiment in one cell of the table of regimes (``full``, ``rns-no-batch``, ``rns``) and optimisers (``sgd``,
+    ``sgdm``, ``adam``).
+    """
     label = "app:implicit-reg-impl-details"
     shared = read_table("training", label)
     how = read_table("training", label, "regimes", regime) | read_table("training", label, "optimizers", optimizer)
@@ -111,8 +113,9 @@ def implicit(regime: str, optimizer: str) -> Experiment:
 
 
 def _experiment(dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any]) -> Experiment:
-    """The experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation; the others have exact
-    evaluation."""
+    """Make the experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation; other samplers have
+    exact evaluation.
+    """
     own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
         dataset,
@@ -148,9 +151,10 @@ def training_space() -> dict[str, list[float]]:
 
 
 def paper_result(table: str, *row: str) -> Any:
-    """The results of the paper: the table with this label, or its entry at ``row``; ``None`` for OOM.
+    """The results of the paper: the table with this label, or its entry under the keys ``row``; ``None`` for out of
+    memory.
 
-    Metrics are fractions, ``{"mean": …, "ci95": …}``, and so are their differences. Runtimes are in seconds.
+    Metrics and their differences are fractions, ``{"mean": …, "ci95": …}``. Runtimes are in seconds.
 
     >>> paper_result("tab:main-results", "ogbn-arxiv", "rns")
     {'test': {'mean': 0.7251, 'ci95': 0.0019}, 'seconds': 100, 'gpu_gb': 2.38, 'ram_gb': 1.51}
@@ -159,7 +163,7 @@ def paper_result(table: str, *row: str) -> Any:
 
 
 def _measured(value: Any) -> Any:
-    """The paper's printed texts as numbers, also within nested tables."""
+    """Convert the paper's printed texts to numbers, also within nested tables."""
     if isinstance(value, dict):
         return {name: _measured(inner) for name, inner in value.items()}
     if not isinstance(value, str):
@@ -188,7 +192,7 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def read_table(file: str, *path: str) -> Any:
-    """A copy of the entry at ``path`` in a file."""
+    """Read a copy of the entry under the nested keys ``path`` in a file."""
     value: Any = _file(file)
     for name in path:
         if name not in value:
@@ -203,4 +207,4 @@ TARGETS: dict[str, tuple[float, ...]] = {
     dataset: tuple(_hundredth(target) for target in rows)
     for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()
 }
-"""The target validation accuracies of the paper's speedups (``tab:rns_speedup_decomposition``)."""
+"""The target validation accuracies for which the paper reports speedups (``tab:rns_speedup_decomposition``)."""

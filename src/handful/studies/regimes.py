@@ -1,4 +1,6 @@
-"""Full graph against RNS: by regime, optimiser and control; by backbone; on GraphLand; on synthetic graphs."""
+"""Studies of full-graph training against RNS: by regime, optimiser and control; by backbone; on GraphLand; on synthetic
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3
 SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS has m steps per epoch, the other regimes have one. For equal updates the other regimes get m times the epochs.
-For equal flow time they get m times the learning rate."""
+"""RNS has m steps per epoch, and the other regimes have one step per epoch. For equal updates, the other regimes get m
+times the epochs. For equal flow time, the other regimes get m times the learning rate.
+"""
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
@@ -47,9 +50,10 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
 
 
 def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
-    """``other``, which has one step per epoch, adapted to ``rns``, which has m steps per epoch.
+    """Adapt ``other``, which has one step per epoch, to ``rns``, which has m steps per epoch.
 
-    For equal updates it gets m times the epochs; for equal flow time (Σ lr over all steps), m times the learning rate.
+    For equal updates, ``other`` gets m times the epochs; for equal flow time (Σ lr over all steps), m times the
+    learning rate.
     """
     assert isinstance(rns.sampler, RandomNodes)
     m, how = rns.sampler.parts, other.settings
@@ -89,7 +93,9 @@ def controls(request: Request) -> Finding:
 
 
 def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
-    """The table of regimes by optimisers, and the gain from the first row of each pair to the second."""
+    """Make the finding of regimes by optimisers; its sentence has the gain from the first to the second row of each
+    pair.
+    """
     metric, gains = grid.metric, []
     for optimizer in OPTIMIZERS:
         gaps = [grid.gap((low, optimizer), (high, optimizer)) for low, high in pairs]
@@ -112,7 +118,8 @@ def model_cell(request: Request, graph: str, model: str, method: str) -> Experim
 def architectures(request: Request) -> Finding:
     """Full graph against RNS for GCN, GraphSAGE, GAT and SGFormer.
 
-    Under the budget ``paper`` each model has its own hyperparameters; otherwise all have the same.
+    Under the budget ``paper`` each model has its own hyperparameters; otherwise all models have the same
+    hyperparameters.
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
@@ -171,7 +178,7 @@ def synthetic(request: Request) -> Finding:
 def pair_finding(
     study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: Sequence[str] = ()
 ) -> Finding:
-    """A row for every pair of jobs: full graph, RNS, and their difference."""
+    """Make a finding with a row for every pair of jobs: full graph, RNS, and their difference."""
     grid = Grid.train(request, entries)
     gaps = [grid.gap((row, METHODS[0]), (row, METHODS[1])) for row in grid.names("row")]
     known = [gap for gap in gaps if gap is not None]

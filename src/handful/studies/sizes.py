@@ -31,10 +31,10 @@ BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
 """Batches per epoch: with s batches, a batch has 1/s of the training nodes as targets."""
 CLUSTERS = 256
-"""The number of clusters of ClusterGCN; a batch can join any share of the clusters."""
+"""The number of clusters of ClusterGCN; a batch can have any fraction of the clusters."""
 FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
 WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
-"""λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
+"""The values of λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
 FIELD_PARTS = {"smoke": (4,), "laptop": (2, 4, 8, 16, 64)}
 BATCHES = {"smoke": (4, 1), "laptop": (24, 4)}
 """Batches per repeat, and repeats, for R and bias at random initialisations."""
@@ -42,7 +42,7 @@ TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}"
 
 
 def parts(request: Request) -> Finding:
-    """The metric, the time and the memory against m, the number of parts, and against a fraction of 1/m.
+    """The metric, the time and the memory by m, the number of parts, and by the equivalent ``fraction`` 1/m.
 
     All m have the same hyperparameters; under the budget ``paper``, these are the hyperparameters of the paper's best
     m. With ``tune_each``, each m has its own hyperparameters, as in the paper.
@@ -64,8 +64,8 @@ def parts(request: Request) -> Finding:
 def fanout(request: Request) -> Finding:
     """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
 
-    The fanouts come from the paper's search space. The other hyperparameters belong to the paper's best fanout; with
-    ``tune_each``, they are tuned for each fanout.
+    The fanouts come from the paper's search space. The other hyperparameters are those of the paper's best fanout; with
+    ``tune_each``, the hyperparameters are tuned for each fanout.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
@@ -112,7 +112,9 @@ def settings_of(weight: float | None) -> dict[str, Any]:
 def option_finding(
     name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
 ) -> Finding:
-    """The finding of jobs that differ in one option: each measure is a column and a view."""
+    """Make the finding of jobs that differ in one option: each measure is a column of the table and a view of the
+    chart.
+    """
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
     for measure in measures:
@@ -130,7 +132,7 @@ def option_finding(
 def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
     """A sampler whose batches have about 1/``steps`` of the training nodes as targets.
 
-    For GraphSAINT, the number of roots is found by measurement, because its walks overlap.
+    For GraphSAINT, the number of roots is determined by measurement, because the walks overlap.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
@@ -178,7 +180,7 @@ def batch_size(request: Request) -> Finding:
 
 
 def spread(grid: Grid, side: str) -> float:
-    """The mean over rows or columns of the distance between the best and the worst test metric."""
+    """The difference between the best and the worst test metric, averaged over rows or columns."""
     groups: dict[str, list[float]] = {}
     for job, outcome in grid.outcomes.items():
         if outcome.summary is not None:

@@ -21,8 +21,9 @@ METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 TIMES = "{:.2f}×"
 STEP = 0.01
-"""The step between targets, for metrics that are shares, as in the paper. Other metrics have a step relative to their
-size."""
+"""The step between targets, for metrics that are fractions, as in the paper. Other metrics have a step relative to
+their size.
+"""
 
 Lines = Sequence[dict[str, Any]]
 """The evaluations of a run, in order, each with ``epoch``, ``seconds`` and ``val``."""
@@ -49,10 +50,12 @@ class Crossing:
 
 
 def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Crossing | None:
-    """The crossing, by linear interpolation between the first evaluation that reaches ``target`` and the previous one.
+    """Find the crossing by linear interpolation between the first evaluation that reaches ``target`` and the evaluation
+    before it.
 
-    If the first evaluation reaches the target, it is the crossing. If no evaluation reaches the target, there is no
-    crossing. ``seconds`` count from the start of the process, and t_0 is the runtime of the first evaluation.
+    If the first evaluation of the run reaches the target, this evaluation is the crossing. If no evaluation reaches the
+    target, there is no crossing. ``seconds`` count from the start of the process, and t_0 is the runtime of the first
+    evaluation.
 
     >>> crossing([{"epoch": 1, "seconds": 5.0, "val": 0.5}, {"epoch": 3, "seconds": 9.0, "val": 0.7}], 0.6)
     Crossing(epochs=2.0, start=7.0, nostart=2.0)
@@ -73,8 +76,8 @@ def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better
     ``full`` and for ``rns``.
 
     The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. A value is NaN if a
-    seed of a method missed the target. Without start-up, it is also NaN if RNS reaches the target at its first
-    evaluation.
+    seed of a method does not reach the target. S_time without start-up is also NaN if RNS reaches the target at its
+    first evaluation.
     """
     result = {name: [crossing(lines, target, higher_is_better) for lines in own] for name, own in runs.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in result.items()}
@@ -89,10 +92,10 @@ def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
-    """Three targets, one step apart. The hardest target is the best multiple of the step that all runs of all methods
-    reached.
+    """Choose three targets, one step apart. The hardest target is the best multiple of the step that all runs of all
+    methods reached.
 
-    Targets of metrics that are shares are above zero.
+    For metrics that are fractions, targets are above zero.
     """
     sign = 1 if metric.higher_is_better else -1
     histories = [[line["val"] for line in lines if line["val"] is not None] for runs in methods for lines in runs]
@@ -108,7 +111,7 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 def speedup_study(request: Request) -> Finding:
     """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
 
-    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are those of the paper;
+    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are the paper's targets;
     otherwise ``reachable`` chooses the targets.
     """
     graph = request.graph_or("ogbn-arxiv")

@@ -1,10 +1,10 @@
 """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-in one). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two results: the
-metric after equal epochs, and the metric after the seconds that the slowest method needs for these epochs. With
-``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are left
-out, and the finding names them.
+has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two
+results: the metric after equal epochs, and the metric after the seconds that the slowest method needs for these epochs.
+With ``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are
+left out, and the finding names them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STEPS = 4
 """Batches per epoch: the m of RNS. The other samplers have options with about the same number of batches."""
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
-"""The method that the others are tested against."""
+"""The method against which all other methods are tested."""
 LONGER, ONCE = 3, ("neighbor",)
 """Most methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only the
 epochs of the comparison."""
@@ -42,7 +42,7 @@ ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Case:
-    """A graph of the survey; ``epochs`` is its share of the epochs of the budget."""
+    """A graph of the survey; ``epochs`` is a factor for the epochs of the budget."""
 
     label: str
     graph: str
@@ -92,7 +92,7 @@ def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
 
 
 def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
-    """``base`` with a method. ClusterGCN has an exact first hop, as in its original code (``precalc``)."""
+    """Set the method of ``base``. ClusterGCN gets an exact first hop, as in its original code (``precalc``)."""
     epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
     hop = "exact" if method == "cluster" else "sampled"
     return base.with_(epochs=epochs, first_hop=hop).with_method(method, **options)
@@ -175,7 +175,7 @@ def seconds_of_slowest(grid: Grid, graph: str) -> float:
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """The grid with only the evaluations of each run whose ``key`` is within the limit of the graph."""
+    """Keep only the evaluations of each run whose ``key`` is within the limit of the graph."""
 
     def cut_run(run: Run, limit: float) -> Run:
         lines = [line for line in run.history if line["val"] is not None]
@@ -196,13 +196,14 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that all methods finished and whose metric is a share: ranks and means need one unit."""
+    """The graphs that all methods finished and whose metric is a percentage: only these can be averaged together."""
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
 def rank(grid: Grid) -> dict[str, Any] | None:
-    """Mean ranks of the methods over the graphs that all methods finished, best first, and their tests.
+    """Rank the methods: the mean ranks over the graphs that all methods finished, best first, and the tests of the
+    ranks.
 
     ``None`` with fewer than two graphs or three methods.
     """
@@ -216,7 +217,7 @@ def rank(grid: Grid) -> dict[str, Any] | None:
 
 
 def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
-    """Tests of ``OURS`` against every other method: over the means of the graphs, and on each graph over its seeds."""
+    """Test ``OURS`` against every other method: over the means of all graphs, and on each graph over its seeds."""
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or OURS not in methods:
         return []
@@ -237,7 +238,7 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 
 
 def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Table:
-    """The test metric of every method on every graph, with the best two marked, and the mean ranks."""
+    """Make a table of the test metric of every method on every graph, with the best two marked, and the mean ranks."""
     table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
@@ -248,8 +249,9 @@ def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Ta
 
 
 def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
-    """Our method against every other method: the mean difference in points, and the number of graphs with a significant
-    difference over the seeds."""
+    """Make a table of our method against every other method: the mean difference in percentage points, and the number
+    of graphs with a significant difference over the seeds.
+    """
     counts = ("better", "level", "worse")
     rows = [
         [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in counts)]
@@ -271,8 +273,9 @@ def cost_table(grid: Grid) -> Table:
 
 
 def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
-    """Mean ranks, each with a bar of the critical difference: methods differ significantly if their bars do not
-    overlap."""
+    """Chart the mean ranks, each with a bar of the critical difference: methods differ significantly if their bars do
+    not overlap.
+    """
     half, series = ranks["critical_difference"] / 2, []
     for (method, mean), hue in zip(ranks["mean"].items(), hues(list(ranks["mean"])), strict=True):
         series.append(Series(title(method), [title(method)], [mean], [mean - half], [mean + half], hue))
@@ -282,8 +285,9 @@ def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
 
 
 def trade_chart(grid: Grid) -> Chart:
-    """The cost of accuracy: points above plain RNS, against seconds and memory relative to RNS, as means over
-    graphs."""
+    """Chart the gain in percentage points over plain RNS against seconds and memory relative to plain RNS, as means
+    over graphs.
+    """
     graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
     views = []
     for name, key, label in (("seconds", "epoch_seconds", "seconds of an epoch"), ("memory", "memory", "peak memory")):
@@ -299,7 +303,7 @@ def trade_chart(grid: Grid) -> Chart:
 
 
 def difference_chart(question: str, grid: Grid) -> Chart:
-    """The paired differences to plain RNS on every graph: mean and 95% CI."""
+    """Chart the paired differences to plain RNS on every graph: mean and 95% CI."""
     plain = {graph: grid.outcome(graph, "rns") for graph in grid.names("row")}
     plain = {graph: outcome for graph, outcome in plain.items() if outcome.summary is not None}
     others = [method for method in grid.names("column") if method != "rns"]
@@ -317,7 +321,9 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: dict[str, Any] | None) -> str:
-    """The method with the best mean rank, and the methods whose ranks differ by more than the critical difference."""
+    """Describe the method with the best mean rank, and the methods whose ranks differ from the best rank by more than
+    the critical difference.
+    """
     if ranks is None:
         return "Ranks need two graphs that all methods finished, with metrics that are shares."
     (first, best), *rest = ranks["mean"].items()

@@ -1,4 +1,4 @@
-"""Runs read from their folders: curves, configurations, and findings for runs without a study."""
+"""Read runs from their folders: training curves, configurations, and findings of runs without a study."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 MOST_LINES = 6
-"""The maximum number of lines in one view. More lines become facets, if their labels have two parts."""
+"""The maximum number of lines in one view. More lines are split into facets, if their labels have two parts."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Trained:
 
     @property
     def graph(self) -> str:
-        """The graph, with its split if it is not the default."""
+        """The name of the graph, with the split if it is not the default split."""
         split = self.config.get("split")
         return str(self.config["data"]["graph name"]) + (f" ({split})" if split else "")
 
@@ -71,7 +71,7 @@ class Trained:
 
 
 def read_trained(folder: Path, name: str, label: str | None = None) -> Trained | None:
-    """The experiment or the single run in ``folder``; ``None`` before its first evaluation."""
+    """Read the experiment or the single run in ``folder``; ``None`` before its first evaluation."""
     begun = [run for run in run_folders(folder) if run.config.exists() and run.metrics.exists()]
     if not begun:
         return None
@@ -93,11 +93,13 @@ LOOKS = {
     "epochs": ("epoch", Axis("epoch", whole=True), "val"),
     "loss": ("epoch", Axis("epoch", whole=True), "loss"),
 }
-"""The views of a curve: the field and the axis of x, and the field of y."""
+"""The views of a training curve: the field for x, the x axis, and the field for y."""
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Curves of the training, one chart per graph: means over seeds with their range. Many lines become facets."""
+    """Chart the training curves, one chart per graph: means over seeds with the range of the seeds. Many lines are
+    split into facets.
+    """
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
         members = [one for one in runs if one.graph == graph]
@@ -114,7 +116,9 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
 
 
 def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
-    """Many runs with labels such as "GraphSAGE, RNS", grouped by the part that is not a method; empty for few runs."""
+    """Group many runs with labels such as "GraphSAGE, RNS" by the part of the label that is not a method; empty for few
+    runs.
+    """
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
         return {}
@@ -144,8 +148,9 @@ def _view(name: str, runs: Sequence[Trained], look: str) -> View:
 def mean_curve(
     histories: Sequence[Sequence[dict[str, Any]]], against: str, measure: str = "val"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean x of each evaluation, ``(places,)``, and the values of ``measure``, ``(seeds, places)``, up to the last
-    evaluation that all seeds have."""
+    """The mean x of each evaluation, ``(evaluations,)``, and the values of ``measure``, ``(seeds, evaluations)``, up to
+    the last evaluation that all seeds have.
+    """
     known = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in known), default=0)
     x, y = (np.array([[line[key] for line in own[:length]] for own in known], float) for key in (against, measure))
@@ -175,7 +180,7 @@ COSTS = {"seconds": "{:.1f}", "prepare_seconds": "{:.1f}", "epoch_seconds": "{:.
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
-    """Runs of one graph as a finding: a row for every experiment with a finished seed."""
+    """Make the finding of runs of one graph: a row for every experiment with a finished seed."""
     done = [one for one in runs if one.results]
     metric, rows = (done or runs)[0].metric, []
     ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
@@ -195,8 +200,9 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:
-    """Findings of the runs in ``folder`` and its subfolders, except in ``taken``, by graph and metric; and unreadable
-    folders."""
+    """Make a finding for each graph and metric from the runs in ``folder`` and its subfolders, except ``taken``; also
+    return the unreadable folders.
+    """
     groups: dict[tuple[str, str], list[Trained]] = {}
     unreadable: dict[Path, str] = {}
     for place in _experiments(folder):

@@ -60,12 +60,12 @@ class Best:
         return {**what, **self.parameters}
 
     def cells(self) -> list[Cell]:
-        """The first cells of its row in a table: the sampler and the best parameters."""
+        """The first cells of the trial's row in a table: the sampler and the best parameters."""
         return [Cell(str(self.experiment.sampler)), *(Cell(f"{value:g}") for value in self.parameters.values())]
 
 
 def sampling_space(sampler: str, layers: int) -> list[Sampler]:
-    """The paper's search space of a sampler; LADIES draws as many layers as the model has.
+    """The paper's search space of a sampler; for LADIES, with one budget per layer of the model.
 
     >>> [str(one) for one in sampling_space("saint", layers=3)][0]
     'saint(roots=6000, length=2, coverage=50)'
@@ -80,7 +80,7 @@ def paper_space(experiment: Experiment, sampler: str, model: str | None = None) 
     """``experiment`` with the paper's architecture and training, for each configuration of ``sampler``.
 
     On GraphLand there is one configuration, since the number of parts is a dimension of the search. For a ``model`` of
-    the architecture benchmark there is also one, with the number of parts of the sampling benchmark."""
+    the architecture benchmark there is one configuration, with the number of parts of the sampling benchmark."""
     make_sampler(sampler)
     space: list[dict[str, Any]] = [{}]
     if (model or experiment.graph in presets.GRAPHLAND) and sampler not in ("full", "rns"):
@@ -111,7 +111,7 @@ def tune_samplers(
     executor: Executor = LOCAL,
     parts: Sequence[int] = (),
 ) -> Finding:
-    """The best trials of every experiment, and the best experiment of each sampler trained with all seeds.
+    """Tune every experiment, and train the best experiment of each sampler with all seeds.
 
     Args:
         experiments: sampling configurations. Trials use the first seed.
@@ -120,9 +120,9 @@ def tune_samplers(
         trials: the number of trials per experiment.
         prune: whether to stop trials early if they are worse than earlier trials.
         final: whether to train the best experiment of each sampler with all seeds.
-        report, progress: called during the search, and during the final runs.
+        report, progress: ``report`` is called during the search, ``progress`` is called during the final runs.
         executor: the executor of trials and final runs; it also limits the number of parallel jobs.
-        parts: values of m for RNS, as a dimension of one search.
+        parts: the values of m for RNS; m is then a dimension of one search.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
     metric = METRICS[graph.metric]
@@ -169,7 +169,7 @@ def search(
     out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
-    """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best one.
+    """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best trial.
 
     A trial is a job of ``executor``. The folder of a trial, in ``out`` or in a temporary folder, exists only during the
     trial. Only this process uses the storage, so that other machines need no access to the storage.
@@ -221,7 +221,7 @@ def search(
 
 
 def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
-    """A new trial and its experiment."""
+    """Ask the study for a new trial, and make its experiment."""
     trial = study.ask()
     # Each trial has its own seed: processes draw different trials, and a search by one process is reproducible.
     own = derive_seed(experiment.seeds[0], trial.number) % 2**32
@@ -241,7 +241,7 @@ def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
 
 
 def _falls_behind(trial: Any, run: RunFolder) -> bool:
-    """Whether to stop a trial. Reports the evaluations of ``run`` to the pruner."""
+    """Report the evaluations of ``run`` to the pruner, and return whether to stop the trial."""
     known = set(trial.study.trials[trial.number].intermediate_values)
     for line in run.lines():
         if line["epoch"] not in known:
@@ -261,10 +261,11 @@ def _judged(val: float | None, data: Graph) -> float:
 
 
 def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """The study of one sampling configuration, or of RNS with any of ``parts``. The study is made if it does not exist.
+    """Open the study of one sampling configuration, or of RNS with any of ``parts``. If the study does not exist, it is
+    created.
 
     Raises:
-        RunError: the study in ``storage`` is of another experiment, of other data or of another space.
+        RunError: the study in ``storage`` has another experiment, other data or another search space.
     """
     optuna = _optuna()
     sampler, space = str(experiment.sampler), presets.training_space()
@@ -290,14 +291,15 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
 
 
 def comparable(experiment: Experiment) -> dict[str, Any]:
-    """The fields that must be equal for comparable trials: all except the root, the device and the seeds of the final
-    runs."""
+    """The fields that must be equal in comparable trials: all except the root, the device and the seeds of the final
+    runs.
+    """
     value = json.loads(json.dumps(experiment.to_json()))
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
 def _alone(storage: str) -> AbstractContextManager[Any]:
-    """A lock for the creation of tables in an SQLite file, since creation by two processes at once would fail."""
+    """Lock the creation of tables in an SQLite file, since creation by two processes at once would fail."""
     if not storage.startswith("sqlite:///"):
         return nullcontext()
     file = Path(storage.removeprefix("sqlite:///"))

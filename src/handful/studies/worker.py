@@ -86,7 +86,7 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Stop soon after the end of the process ``parent``: an orphaned run would keep its folder locked."""
+    """Stop soon after the process ``parent`` ends, since an orphaned run would keep its folder locked."""
 
     def watch() -> None:
         while os.getppid() == parent:

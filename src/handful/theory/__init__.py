@@ -1,1 +1,1 @@
-"""The quantities of the paper's theory: each is one function, named as in the paper."""
+"""The quantities of the paper's theory, one function per quantity, with the names of the paper."""

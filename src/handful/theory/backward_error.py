@@ -5,10 +5,10 @@ follow for a time mα the gradient flow of
 
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
-The paper's appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as large. Only one of the two can be
-correct: with the correct coefficient, the distance between the path of SGD and the flow shrinks as α³; with any other,
-as α². With momentum the paper multiplies both terms by (1+β)/(1−β). ``theory.memory`` derives the factor of each term,
-and the flow of Adam. The same measurement tests these results.
+The paper's appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as large. At most one of these two
+coefficients is correct: with the correct coefficient, the distance between the path of SGD and the flow shrinks as α³;
+with any other coefficient, as α². With momentum the paper multiplies both terms by (1+β)/(1−β). ``theory.memory``
+derives the factor of each term, and the flow of Adam. This module also tests these results.
 
 Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and a small mα. For
 Adam, also: while v averages over the gradient, every component g_i changes little compared with |g_i| + ε.
@@ -47,7 +47,7 @@ class BackwardError:
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
     """All m! orders of m batches if m is at most 4, else a dozen random orders, each followed by its reverse.
 
-    An order and its reverse together contain every pair of batches in both orders. The second-order term
+    In an order and its reverse, each batch of a pair is first once. The second-order term
     ½·Σ_{k≠l} ∇f_k·f_l of the expectation depends only on these pairs, so the mean over an order and its reverse is
     exact to second order.
 
@@ -98,7 +98,7 @@ def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int 
 
 
 def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficients]:
-    """The sets of coefficients that are tested: the correct coefficients, zeros, and the paper's coefficients.
+    """The sets of coefficients to test: the correct coefficients, zeros, and the paper's coefficients.
 
     >>> readings(m=4, step=0.5)["appendix_coefficient"]
     Coefficients(mean=0.5, spread=0.5, second=0.0)
@@ -114,7 +114,7 @@ def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficient
 
 
 def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
-    """The exponent p of error ∝ αᵖ, by least squares in log–log.
+    """The exponent p of error ∝ αᵖ, by least squares in log–log axes.
 
     >>> round(slope([1, 2, 4], [3, 24, 192]), 6)
     3.0
@@ -125,13 +125,14 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
 def backward_error(
     losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS, memory: Memory = SGD
 ) -> BackwardError:
-    """The distance after one epoch between the mean path of an optimiser and the flows of ``readings``.
+    """For each set of coefficients in ``readings``, measure the distance after one epoch between the mean path of an
+    optimiser and the flow.
 
     Args:
         losses: one loss per batch.
         w: float64, the initial weights.
         steps: the step sizes α; for heavy ball lr/(1−β).
-        memory: the moments of the optimiser; by default none, as for SGD.
+        memory: the moving averages of the optimiser; by default none, as for SGD.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
     >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))

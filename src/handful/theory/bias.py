@@ -1,4 +1,5 @@
-"""The bias of a sampled loss (paper, "Bias of RNS"): its bound by edge-removal sensitivity, and its two terms.
+"""The bias of a sampled loss (paper, "Bias of RNS"): the bound by edge-removal sensitivity, and the two terms of the
+bias.
 
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
@@ -30,11 +31,11 @@ from handful.training.module import logits_of
 
 
 def lipschitz_constant(outputs: int) -> float:
-    """C_ℓ: the Lipschitz constant of the loss of a node as a function of its logits, in the Euclidean norm.
+    """C_ℓ, the Lipschitz constant of a node's loss, which is a function of the node's logits, in the Euclidean norm.
 
-    For cross-entropy with C ≥ 2 logits, ∇ℓ = p − e_y with p the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y} p_c² ≤
-    2·(1 − p_y)² ≤ 2. The bound is approached if p puts all its mass on one wrong class. So C_ℓ = √2 for any C. For the
-    binary loss of one logit, ∇ℓ = sigmoid(z) − y, so C_ℓ = 1.
+    For cross-entropy with C ≥ 2 logits, ∇ℓ = p − e_y, where p is the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y}
+    p_c² ≤ 2·(1 − p_y)² ≤ 2. The norm approaches √2 as the probability of one wrong class approaches 1. So C_ℓ = √2 for
+    any C. For the binary loss of one logit, ∇ℓ = sigmoid(z) − y, so C_ℓ = 1.
 
     >>> lipschitz_constant(1), lipschitz_constant(40) == sqrt(2)
     (1.0, True)
@@ -69,7 +70,7 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
 
 @dataclass(frozen=True)
 class BiasBound:
-    """Both sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m; ``bias_ci95`` is the 95% interval of ``bias``."""
+    """The two sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m; ``bias_ci95`` is the 95% interval of ``bias``."""
 
     m: int
     bias: float
@@ -80,18 +81,18 @@ class BiasBound:
 
     @property
     def bound(self) -> float:
-        """C_ℓ·σ(w), with the maximum over nodes."""
+        """C_ℓ·σ(w), where σ(w) is the maximum of σ_v over the nodes."""
         return self.lipschitz * self.sigma_max
 
     @property
     def average_bound(self) -> float:
-        """C_ℓ times the average over nodes: a smaller bound, which the same proof gives."""
+        """C_ℓ times the average of σ_v over the nodes: a smaller bound, by the same proof."""
         return self.lipschitz * self.sigma_average
 
 
 @dataclass(frozen=True)
 class BiasSplit:
-    """E[L̂] − L_full and its two terms over batches, each as ``{"mean", "ci95"}``."""
+    """E[L̂] − L_full and its two terms, each as a mean over batches with its interval, ``{"mean", "ci95"}``."""
 
     total: dict[str, float]
     node_subsampling: dict[str, float]
@@ -112,7 +113,7 @@ def full_logits(model: nn.Module, graph: Graph) -> Tensor:
 
 @torch.no_grad()
 def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 50, seed: int = 42) -> BiasSplit:
-    """The terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
+    """Measure the terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
 
     Args:
         model: the model, which does not change.
@@ -148,12 +149,12 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
 def edge_removal_sensitivity(
     model: nn.Module, graph: Graph, sampler: Sampler, epochs: int, seed: int = 42
 ) -> tuple[Tensor, list[float]]:
-    """σ_v ``(training nodes,)``, and L̄ of every epoch: Monte-Carlo over ``epochs`` random partitions.
+    """Estimate σ_v, ``(training nodes,)``, from ``epochs`` random partitions; also return L̄ of every epoch.
 
     σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t
     training nodes has weight N_t/(m·t), where m is the number of blocks with training nodes. The paper's σ(w) takes the
     worst t instead of this average over t. The paper's proof needs only the average, which makes the bound tighter. The
-    average can also be estimated: every partition visits each training node once.
+    average is also easy to estimate, since every partition visits each training node once.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -180,9 +181,9 @@ def edge_removal_sensitivity(
 
 
 def bias_bound(model: nn.Module, graph: Graph, m: int, epochs: int = 20, seed: int = 42) -> BiasBound:
-    """Both sides of the bound for m parts, from ``epochs`` random partitions.
+    """Measure the two sides of the bound for m parts, on ``epochs`` random partitions.
 
-    The maximum over nodes of estimated means is biased upwards; more epochs reduce this.
+    The maximum over nodes of estimated means is biased upwards; more epochs reduce this bias.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

@@ -1,6 +1,4 @@
-"""A diagnosis of samplers, that is, of their effect on the training objective: the terms of the implicit objective, and
-the change of the degrees.
-"""
+"""The effect of samplers on the training objective: the terms of the implicit objective, and the change of degrees."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ from handful.vocabulary import TERMS, title
 class Diagnosis:
     """The measurements of one sampler, for every repeat.
 
-    These are the terms of the implicit objective, and the error of the power-law exponent of the batches. The error is
-    empty if only the terms were measured, as by ``ImplicitWatch``.
+    The measurements are the terms of the implicit objective, and the error of the power-law exponent of the batches.
+    The error is empty if only the terms were measured, as by ``ImplicitWatch``.
     """
 
     sampler: Sampler
@@ -39,18 +37,19 @@ class Diagnosis:
         return self.sampler.method
 
     def values(self, term: str) -> list[float]:
-        """One value per repeat."""
+        """The values of ``term``, one per repeat."""
         return list(self.alpha_errors) if term == "alpha_error" else [getattr(t, term) for t in self.terms]
 
     def mean(self, term: str) -> float:
-        """The mean over repeats."""
+        """The mean of ``term`` over the repeats."""
         return float(np.mean(self.values(term)))
 
     @property
     def variance_per_target(self) -> float:
         """R times the number of targets. For independent targets, this is the R of batches with one target.
 
-        R falls as batches grow, for every sampler; R per target can be compared between batches of different sizes.
+        For every sampler, R falls as batches grow. R times the number of targets can be compared between batches of
+        different sizes.
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
@@ -77,7 +76,7 @@ def diagnose(
 ) -> list[Diagnosis]:
     """Measure every sampler at the same initialisations: repeat r has the same weights for all samplers.
 
-    α_Sampl is the mean of the exponents of a repeat's batches, which are the same batches as for R.
+    α_Sampl is the mean of the exponents of the batches of a repeat. R is measured on the same batches.
 
     Args:
         graph: a graph with training nodes.
@@ -132,7 +131,7 @@ def relation(diagnoses: Sequence[Diagnosis]) -> float:
 
 
 def in_words(diagnoses: Sequence[Diagnosis]) -> str:
-    """A sentence about the sampler with the least gradient variance and the sampler with the least bias.
+    """A sentence that names the sampler with the least gradient variance, and the sampler with the least bias.
 
     >>> import handful as hf
     >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)

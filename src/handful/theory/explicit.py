@@ -28,14 +28,14 @@ def variance_gradient(
     losses: NodeLosses = node_losses,
     class_weight: Tensor | None = None,
 ) -> tuple[float, list[Tensor]]:
-    """The exact R(w) and ∇R(w), given ∇L̄(w), by differentiation of each batch's gradient.
+    """Compute R(w) and ∇R(w) exactly, given ∇L̄(w), by differentiating each batch's gradient.
 
-    ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), with H_k the Hessian of L̂_k. The derivative of ∇L̄ cancels, since the deviations sum
-    to zero. Only one batch's second-order graph is in memory at a time.
+    ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), where H_k is the Hessian of L̂_k. The derivative of ∇L̄ cancels, since the
+    deviations sum to zero. Only one batch's second-order graph is in memory at a time.
 
     Args:
         model: the model with the weights w.
-        batches: the m batches, each with the seed of its step, so that the same dropout is drawn again.
+        batches: the m batches, each with the seed of its step, so that dropout is the same as in the step.
         mean: ∇L̄(w), one tensor per weight.
         losses, class_weight: the losses and class weights of the training.
 

@@ -4,9 +4,9 @@
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
 All terms are computed at fixed weights, over the first ``batches`` batches with training nodes. Dropout is off (the
-paper does not state this); everything else is as in a training step. In particular, BatchNorm uses the statistics of
-the batch, and for L_full the statistics of the whole graph. So L̂_k is the loss of a training step, and one part (m = 1)
-has no bias. The model itself does not change: a copy is measured.
+paper does not specify this); everything else is as in a training step. In particular, BatchNorm uses the statistics of
+the batch, and for L_full the statistics of the whole graph. So L̂_k is the loss of a training step, and one part (m =
+1) has no bias. The model itself does not change: a copy is measured.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of vectors and the mean squared distance from the mean, in one pass and in the memory of a few vectors.
+    """The mean of vectors and their mean squared distance from the mean, in one pass, with memory for a few vectors.
 
     ``variances`` has (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` is the sum of ``variances``. All sums are in
     float64, since R may be a millionth of ‖ḡ‖².
@@ -112,7 +112,8 @@ def without_dropout(model: nn.Module) -> nn.Module:
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
-    """The first ``batches`` batches with training nodes, over as many epochs as needed; other batches are left out.
+    """The first ``batches`` batches with training nodes, from one or more epochs; batches without training nodes are
+    left out.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> [batch.num_nodes for batch in first_batches(ring, FullGraph(), 2, seed=0)]
@@ -132,7 +133,8 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """∇L as one vector; zero for weights that the loss does not depend on. ``parameter.grad`` does not change.
+    """Compute ∇L as one vector; it is zero for weights that the loss does not depend on. ``parameter.grad`` does not
+    change.
 
     >>> model = nn.Linear(2, 1)
     >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)
@@ -146,7 +148,8 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
 
-    ``sampler`` is the sampler of the training: its operator on the full graph may differ from the graph's edges.
+    ``sampler`` is the sampler of the training; it gives the operator on the full graph, which may differ from the
+    graph's edges.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -166,7 +169,7 @@ def implicit_terms(
     seed: int = 42,
     on_batch: Callable[[Batch, Tensor], None] = lambda batch, gradient: None,
 ) -> ImplicitTerms:
-    """Every term of the implicit objective at the current weights of ``model``, from one pass over the batches.
+    """Compute every term of the implicit objective at the current weights of ``model``, in one pass over the batches.
 
     Args:
         model: the model, which does not change.
@@ -212,7 +215,7 @@ def implicit_terms(
 
 
 def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """A model with random weights that depend only on ``seed``; the state of torch's generator does not change.
+    """Make a model with random weights that depend only on ``seed``; the state of torch's generator does not change.
 
     >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
     >>> torch.equal(one.weight, other.weight)
@@ -226,7 +229,7 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
 def variance_factor(m: int, momentum: float) -> float:
     """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R with heavy-ball momentum β, in an epoch of m steps.
 
-    In total, a gradient g moves the weights by α·g with α = lr/(1−β). After j steps, it has moved them by
+    In total, a gradient g moves the weights by α·g, where α = lr/(1−β). In the first j steps, it moves the weights by
     (1 − β^j)·α·g. R comes from pairs of batches of one epoch; m − j of these pairs are j steps apart
     (``theory.memory``). Without momentum ρ is 1.
 
@@ -242,8 +245,9 @@ def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = N
     """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
 
     ``lr`` is the learning rate of one step, not of an epoch. α is the effective step, lr/(1−β): under a constant
-    gradient g the weights move by lr/(1−β)·g per step. The first factor comes from Ghosh et al. (2023). The paper also
-    applies it to R, which is not correct. ``m``, the number of steps per epoch, is needed only with momentum.
+    gradient g the weights move by lr/(1−β)·g per step. The factor (1+β)/(1−β) comes from Ghosh et al. (2023). The paper
+    also applies this factor to R, which is not correct. ``m``, the number of steps per epoch, is needed only with
+    momentum.
 
     >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
     ((0.025, 0.025), [4.75, 0.025])
@@ -290,8 +294,8 @@ def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
 class ImplicitWatch(Callback):
     """Measures the terms during training, before the first epoch and after every ``every`` epochs.
 
-    ``history`` has pairs (epoch, terms). The callback does not change the training: a run with it has the same result,
-    bit for bit, as a run without it.
+    ``history`` has pairs (epoch, terms). The callback does not change the training: the result of a run is the same,
+    bit for bit, without the callback.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -313,6 +317,6 @@ class ImplicitWatch(Callback):
             self.measure(loop)
 
     def measure(self, loop: Loop) -> None:
-        """Append the current terms."""
+        """Measure the current terms, and append them to ``history``."""
         seed = derive_seed(self.seed, loop.epoch)
         self.history.append((loop.epoch, implicit_terms(loop.model, loop.graph, loop.sampler, self.batches, seed)))

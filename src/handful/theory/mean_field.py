@@ -6,9 +6,9 @@ aggregation of the node is 0 with probability H_{N,d}(0). With a mean-field neig
 
     z_v = (Σ_{u ∈ N(v) ∩ B} h_u + λ·h'_v) / (K + λ)
 
-Given K, the neighbours that stay are a uniform sample. Hence E[z_v] = E[K/(K + λ)]·h̄_v + E[λ/(K + λ)]·h'_v, with h̄_v
-the mean over all neighbours. In a linear network h'_v = h̄_v: the first layer of the mean is the mean of the first
-layer. So E[z_v] = h̄_v exactly in a linear network. With an activation σ, the remaining bias is Jensen's gap,
+Given K, the neighbours in the block are a uniform sample. Hence E[z_v] = E[K/(K + λ)]·h̄_v + E[λ/(K + λ)]·h'_v, where
+h̄_v is the mean over all neighbours. In a linear network h'_v = h̄_v: the first layer of the mean is the mean of the
+first layer. So E[z_v] = h̄_v exactly in a linear network. With an activation σ, the remaining bias is Jensen's gap,
 E[λ/(K + λ)]·(σ of the mean − mean of σ).
 """
 
@@ -20,8 +20,8 @@ from handful.theory.thinning import block_sizes, hypergeometric
 
 
 def empty_row_probability(nodes: int, parts: int, degree: int) -> float:
-    """Pr(K = 0), the probability that a node of this degree has no neighbour in its block, as a mean over the sizes of
-    the block.
+    """Pr(K = 0), the probability that a node of this degree has no neighbour in its block, averaged over the block
+    sizes.
 
     >>> round(empty_row_probability(1000, 4, 3), 2)
     0.42
@@ -49,8 +49,8 @@ def expected_weights(nodes: int, block: int, degree: int, mean_field: float) -> 
 def row_variance(nodes: int, block: int, degree: int, mean_field: float) -> float:
     """Var(z_v) over the blocks, in units of S²_v = Σ_u (h_u − h̄_v)²/(d − 1), for a mean-field neighbour h'_v = h̄_v.
 
-    Given K, the variance is (K/(K + λ))²·(1/K − 1/d): the variance of the mean of K of d numbers drawn without
-    replacement, shrunk by λ. The expectation given K is the same for all K, so it adds no variance.
+    Given K, the variance is (K/(K + λ))²·(1/K − 1/d): the variance of the mean of K of d values drawn without
+    replacement, reduced by λ. The expectation given K is the same for all K, so the expectation adds no variance.
 
     >>> plain, shrunk = (row_variance(100, 25, 4, value) for value in (1e-9, 1.0))
     >>> shrunk < 0.5 * plain

@@ -1,6 +1,6 @@
 """The flows that SGD, heavy ball and Adam follow, to second order in the step.
 
-All three are one rule with the effective step α (lr/(1−β) for heavy ball, lr for Adam):
+All three optimisers follow one rule with the effective step α (lr/(1−β) for heavy ball, lr for Adam):
 
     m ← β₁·m + (1−β₁)·g,    v ← β₂·v + (1−β₂)·g²,    w ← w − α·P∘m,    P = 1/(√v + ε), or 1 without a metric.
 
@@ -15,10 +15,10 @@ a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 �
 E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. The orders of earlier epochs are independent, and
 contribute only to H̄ḡ.
 
-For Adam, v is replaced by its mean, which is s at earlier weights. For one batch this is exact, and the flow is the
-flow of Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The dependence of m and v on earlier gradients
-is treated as by Cattaneo and Shigida (2025). For several batches the fluctuation of v is ignored, which gives an error
-of order 1 − β₂ in the flow.
+For Adam, v is replaced by its mean, which is s at earlier weights. For one batch this replacement is exact, and the
+flow equals the flow of Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The dependence of m and v on
+earlier gradients is treated as in Cattaneo and Shigida (2025). For several batches the fluctuation of v is ignored,
+which gives an error of order 1 − β₂ in the flow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from torch.autograd.functional import vhp
 from handful.theory.implicit import adam_metric, regulariser_coefficients
 
 Loss = Callable[[Tensor], Tensor]
-"""The loss of one batch as a function of all weights in one float64 vector."""
+"""The loss of one batch, a function of one float64 vector with all weights."""
 
 
 class Coefficients(NamedTuple):
@@ -83,7 +83,8 @@ def gradient(loss: Loss, w: Tensor) -> Tensor:
 
 
 def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-    """Three ``(m, n)``: the gradients g_k at ``w``, H_k·F, and H_k·P∘g_k, with the preconditioner of ``memory``.
+    """Three arrays ``(m, n)`` at ``w``: the gradients g_k, H_k·F, and H_k·P∘g_k, with the preconditioner P of
+    ``memory``.
 
     >>> found = slopes_at([lambda w: w.square().sum()], torch.tensor([3.0]), Memory())
     >>> [float(value) for value in found]
@@ -100,7 +101,7 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
-    """ẇ of the flow at w; without a preconditioner, it is −∇[L̄ + a·‖∇L̄‖² + b·R].
+    """ẇ of the flow at w; without a preconditioner, ẇ = −∇[L̄ + a·‖∇L̄‖² + b·R].
 
     >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]
@@ -139,7 +140,7 @@ def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory
 
 
 def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence[int], memory: Memory) -> State:
-    """One step on each batch, in this order.
+    """Take one step on each batch, in the order ``order``.
 
     >>> start = torch.tensor([1.0]), torch.zeros(1), torch.zeros(1)
     >>> run_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], start, 0.25, (1, 0), Memory())[0]

@@ -1,6 +1,6 @@
 """The power-law exponent of degrees in graphs and samples, by maximum likelihood (Clauset, Shalizi and Newman, 2009).
 
-The law is p(x) = x^{−α} / ζ(α, x_min) on the whole numbers x ≥ x_min, with ζ the Hurwitz zeta function.
+The law is p(x) = x^{−α} / ζ(α, x_min) for whole numbers x ≥ x_min, where ζ is the Hurwitz zeta function.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _LOWEST, _HIGHEST = 1.0 + 1e-6, 60.0
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """A fitted tail: exponent ``alpha`` from ``x_min`` on, Kolmogorov–Smirnov ``distance``, ``tail`` observations."""
+    """A fitted tail: the exponent ``alpha`` from ``x_min`` on, the Kolmogorov–Smirnov ``distance``, and the number of
+    observations ``tail``.
+    """
 
     alpha: float
     x_min: int
@@ -33,16 +35,16 @@ class PowerLaw:
 
 
 def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
-    """The discrete power law that fits ``data``, by Clauset's method.
+    """Fit a discrete power law to ``data``, by Clauset's method.
 
-    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. α is searched up to 60, and is NaN
-    if fewer than two distinct values are left. x_min is the value of the data (except the largest) whose fit has the
-    smallest Kolmogorov–Smirnov distance.
+    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. The search for α ends at 60, and α
+    is NaN if fewer than two distinct values remain. x_min is the value of the data (except the largest value) whose fit
+    has the smallest Kolmogorov–Smirnov distance.
 
     Args:
         data: whole numbers; zeros are left out.
-        min_tail: the minimum number of observations in a tail; below it, estimates are unreliable (Clauset et al.,
-            section 3.3).
+        min_tail: the minimum number of observations in a tail; estimates from fewer observations are unreliable
+            (Clauset et al., section 3.3).
 
     >>> fit_power_law([1] * 800 + [2] * 130 + [3] * 40 + [4] * 20 + [5] * 10).x_min
     1
@@ -75,7 +77,9 @@ def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
 
 
 def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
-    """sup_x |empirical − fitted CDF| over all whole x ≥ values[0]: at each value, and just before the next one."""
+    """sup_x |empirical − fitted CDF| over all whole x ≥ values[0]; the supremum is at a value, or just before the next
+    value.
+    """
     seen, from_here = np.cumsum(counts) / counts.sum(), zeta(alpha, values)
     at, before_next = (1 - above / from_here[0] for above in (from_here - values**-alpha, from_here[1:]))
     return float(max(np.abs(at - seen).max(), np.abs(before_next - seen[:-1]).max(initial=0)))
@@ -85,7 +89,7 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
     """int64 ``(N,)``, the number of distinct neighbours of each node in a graph or a sampled subgraph, without loops.
 
     The direction of edges does not matter. The edges of all layers of a batch are one graph. If every layer has its own
-    nodes (LADIES), the degree of a target is its number of other sources, over all layers.
+    nodes (LADIES), the degree of a target is the number of its other sources over all layers.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]
@@ -104,7 +108,7 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
 
 
 def alpha_error(sampled: Sequence[float], alpha_full: float) -> float:
-    """|α_Sampl − α_Full|, with α_Sampl the mean over sampled subgraphs; subgraphs without an exponent are left out.
+    """|α_Sampl − α_Full|, where α_Sampl is the mean over sampled subgraphs; subgraphs without an exponent are left out.
 
     >>> alpha_error([2.0, 3.0, float("nan")], alpha_full=2.0)
     0.5

@@ -1,4 +1,4 @@
-"""The structure of a graph: its row in the paper's table of data sets, and the structure of its parts.
+"""The structure of a graph, as in the paper's table of data sets; and the structure of its parts.
 
 ``statistics`` measures a whole graph, ``structure`` measures its sampled parts as m grows (paper, "RNS sampled graphs
 properties").
@@ -28,8 +28,9 @@ class PartStructure:
 
     ``edges`` counts an undirected edge twice, and ``average_degree`` is ``edges`` / ``nodes``.
     ``components`` includes isolated nodes; ``largest_component`` is the number of nodes of the largest component.
-    ``diameter`` is the largest distance that was found, a lower bound. ``average_distance`` is over ordered pairs of
-    distinct nodes of the same component. ``homophily`` is the share of edges whose ends have the same known label.
+    ``diameter`` is the largest measured distance, a lower bound of the diameter. ``average_distance`` is over ordered
+    pairs of distinct nodes of the same component. ``homophily`` is the fraction of edges whose ends have the same known
+    label.
     """
 
     nodes: int
@@ -67,15 +68,15 @@ class Statistics(PartStructure):
 def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
     """Edge, adjusted and unbiased homophily of an undirected graph, over the edges whose two ends have a label.
 
-    c_k is the share of edges inside class k, D_k the number of edge ends in class k, and M = Σ D_k:
+    c_k is the fraction of edges inside class k, D_k is the number of edge ends in class k, and M = Σ D_k:
 
         edge = Σ c_k,    adjusted = (edge − Σ (D_k/M)²) / (1 − Σ (D_k/M)²)     (Platonov et al., 2023)
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
-    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), with c_ij half the share of
-    edges between two classes. This homophily is 1 if all edges are inside classes, −1 if no edge is inside a class, and
-    about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the unbiased
-    homophily. The result is NaN without edges, or with one class.
+    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), where c_ij is half the fraction
+    of edges between classes i and j. This homophily is 1 if all edges are inside classes, −1 if no edge is inside a
+    class, and about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the
+    unbiased homophily. The result is NaN without edges, or with one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.
@@ -108,12 +109,12 @@ def part_structure(
     sources: int = 16,
     sweeps: int = 4,
 ) -> PartStructure:
-    """Measure one graph, given as the CSR of both directions of its edges.
+    """Measure one graph; the CSR has both directions of every edge.
 
-    Breadth-first searches find the distances. Some searches start at random nodes; a node of a component C is drawn
+    Breadth-first searches measure the distances. Some searches start at random nodes; a node of a component C is drawn
     with probability ∝ |C| − 1. Then the mean over sources of the mean distance to the other nodes of C is an unbiased
     estimate of the average distance. Other searches run in the largest component, each from a node that is farthest
-    from the start of the previous search (multi-sweep). The largest distance found is the lower bound on the diameter.
+    from the start of the previous search (multi-sweep). The largest measured distance is a lower bound of the diameter.
 
     Args:
         indptr, indices: the CSR of the edges.
@@ -161,7 +162,7 @@ def part_structure(
 
 
 def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) -> Statistics:
-    """Measure ``graph``.
+    """Measure the statistics of ``graph``.
 
     Args:
         graph: any graph; a directed graph is measured with both directions of every edge.
@@ -199,10 +200,11 @@ def structure(
     sweeps: int = 4,
     report: Callable[[int], None] = lambda m: None,
 ) -> list[dict[str, Any]]:
-    """The structure of sampled graphs for every m in ``parts``: mean and standard deviation over ``epochs``.
+    """Measure the structure of the parts for every m in ``parts``: mean and standard deviation over ``epochs`` epochs.
 
     The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
-    deviation is over the epochs. Edges count in both directions, once each, and loops are left out.
+    deviation is over the epochs. An undirected edge counts twice, once per direction; repeated edges count once, and
+    self-loops do not count.
 
     Args:
         graph: any graph.
@@ -240,5 +242,5 @@ def structure(
 
 
 def _classes(graph: Graph) -> np.ndarray | None:
-    """The labels, if they are classes: homophily needs classes."""
+    """The labels of ``graph`` if they are classes, since homophily needs classes; else ``None``."""
     return None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()

@@ -32,10 +32,10 @@ def edge_survival(nodes: int, parts: int) -> float:
 
 
 def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
-    """H_{N,d}(k) for k = 0…d: the law of the degree that a node of degree d keeps in its block of ``block`` nodes.
+    """H_{N,d}(k) for k = 0…d: the probability that a node of degree d has k neighbours in its block of ``block`` nodes.
 
     C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the n other nodes of the block are drawn without
-    replacement from N−1 nodes, and d of these are neighbours. The node has ``degree`` distinct neighbours, without
+    replacement from N−1 nodes, and d of these are neighbours. The node has ``degree`` distinct neighbours, not counting
     itself.
 
     >>> hypergeometric(3, 2, 1).round(3).tolist()
@@ -85,7 +85,7 @@ def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
 def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> np.ndarray:
     """C·m^{1−α}·k^{−α}: the tail of p̃ for ν(d) = C·d^{−α}(1 + o(1)), as k → ∞ with k = o(N/m).
 
-    The tail has the exponent of the whole graph: Random Node Sampling preserves the exponent.
+    The tail has the same exponent as in the whole graph: Random Node Sampling preserves the exponent.
 
     >>> round(float(power_law_tail(10, 1.0, 2.0, 4)), 6)
     0.0025

@@ -1,5 +1,6 @@
-"""The decision from outputs to classes, and a detailed assessment: scores per class, the confusion matrix, the
-calibration of the probabilities, and the most confident mistakes."""
+"""The rule that turns outputs into classes; and a detailed assessment: scores per class, the confusion matrix, the
+calibration of the probabilities, and the most confident mistakes.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class Decision:
 
     @classmethod
     def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
-        """The decision that equals a threshold of 0.5 for probabilities with the class weights.
+        """The decision for ``graph`` that is equivalent to a threshold of 0.5 on class-weighted probabilities.
 
         >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1], positive=1)
         >>> Decision.on(graph, torch.tensor([1.0, 4.0])).threshold
@@ -64,8 +65,9 @@ class Decision:
         return cls(graph.kind, int(graph.positive or 0), class_weight=weight).unweighted()
 
     def unweighted(self) -> Decision:
-        """This decision with another ``threshold``: converted from probabilities with the class weights to
-        probabilities without them."""
+        """Convert ``threshold``, which applies to class-weighted probabilities, to a threshold for unweighted
+        probabilities.
+        """
         if self.class_weight is None or self.kind != "binary":
             return self
         one = (1 - self.threshold) * self.class_weight[self.positive]
@@ -73,8 +75,8 @@ class Decision:
         return replace(self, threshold=other / max(one + other, 1e-12))
 
     def shift(self, width: int) -> Tensor:
-        """float32 ``(width,)``: the shift of the outputs by the class weights of the loss; 0 for a class without
-        weight.
+        """float32 ``(width,)``: the amount by which the class weights of the loss shift the outputs; 0 for a class
+        without weight.
 
         >>> Decision("binary", class_weight=(1.0, 4.0)).shift(1)
         tensor([1.3863])
@@ -86,7 +88,7 @@ class Decision:
         return logs[1:2] - logs[:1] if width == 1 else logs
 
     def values(self, outputs: Tensor) -> Tensor:
-        """``(n, classes)``, the probability of each class or label; the outputs, for a regression."""
+        """``(n, classes)``, the probability of each class or label; for a regression, the outputs."""
         if self.kind == "regression":
             return outputs
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
@@ -102,7 +104,7 @@ class Decision:
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
     """The decision threshold of the positive class with the best F1 on the validation nodes.
 
-    The threshold is the middle between two probabilities; 0.5 if no validation node is positive.
+    The threshold is the midpoint between two probabilities; 0.5 if no validation node is positive.
 
     Args:
         outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
@@ -131,24 +133,25 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The results of a model on the nodes for assessment. Shares and probabilities are fractions.
+    """The results of a model on the assessed nodes. Scores and probabilities are from 0 to 1.
 
     Args:
         kind: the kind of the labels; see ``Graph.kind``.
         nodes: the assessed nodes: ``test``; ``val`` or ``train`` if there are no test nodes.
         metrics: every metric for the kind of labels, on the training, validation and test nodes.
-        classes: for each class its ``name``, its number of nodes per split, ``precision``, ``recall`` and ``f1``; for
-            each of several labels ``f1``, ``average_precision`` and ``roc_auc`` instead.
+        classes: for each class, its ``name``, its number of nodes per split, ``precision``, ``recall`` and ``f1``. For
+            several labels per node, the scores of each label are ``f1``, ``average_precision`` and ``roc_auc``.
         positive: the name of the positive class, if there are two classes.
         threshold: for two classes, the decision threshold of the positive class.
-        confusion: ``[i][j]`` nodes of class i are predicted as class j; empty for labels that are not classes.
-        calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) the mean ``confidence``, the ``share``
-            of nodes with a correct prediction, and the number of ``nodes``. For two classes, the probabilities are of
-            the positive class; otherwise, of the predicted class.
+        confusion: entry ``[i][j]`` is the number of nodes of class i that are predicted as class j; empty for labels
+            that are not classes.
+        calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) the mean ``confidence``, the fraction
+            of correct predictions (``share``), and the number of ``nodes``. The probability is that of the positive
+            class for two classes, and that of the predicted class otherwise.
         calibration_error: Σ n_b/n · |confidence_b − share_b|.
         mistakes: the wrong predictions with the highest probability, or the largest error: ``node``, its ``true`` and
-            ``predicted`` class (or number), and the ``probability`` (or ``error``).
-        points: true and predicted numbers of some nodes, for a regression.
+            ``predicted`` class (or value), and the ``probability`` (or ``error``).
+        points: for a regression, the true and predicted values of some nodes.
         ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """
 
@@ -166,7 +169,7 @@ class Assessment:
     ranking: list[list[float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields as plain values."""
+        """Convert all fields to plain values."""
         return asdict(self)
 
 
@@ -200,7 +203,8 @@ def assess(
 
 
 def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
-    """The outputs ``(N, outputs)`` for the mean probabilities of several models; for numbers, the mean of the outputs.
+    """The outputs ``(N, outputs)`` that give the mean probabilities of several models; for a regression, the mean
+    outputs.
 
     >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
     tensor([[0.]])
@@ -220,7 +224,7 @@ def assess_average(
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
         graph: a graph with labels and a split.
-        by_f1: whether the threshold of two classes is the threshold with the best F1 on the validation nodes.
+        by_f1: for two classes, whether to use the threshold with the best F1 on the validation nodes.
         class_weight: the class weights of the loss, if any.
     """
     decision = Decision.on(graph, class_weight)
@@ -232,7 +236,7 @@ def assess_average(
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
-    """The 95% bootstrap interval of the metric of the average, over ``DRAWS`` draws of test nodes and models.
+    """The 95% bootstrap interval of a metric of the averaged models, from ``DRAWS`` draws of nodes and models.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
@@ -252,7 +256,7 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
 
 
 def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
-    """The assessment of the outputs ``(N, outputs)`` of a model; predicted numbers are in the unit of the labels."""
+    """Assess the outputs ``(N, outputs)`` of a model; for a regression, outputs are in the unit of the labels."""
     if not 0 <= decision.threshold <= 1:
         raise HandfulError(f"threshold is a probability, got {decision.threshold}")
     graph.require_training()
@@ -340,8 +344,8 @@ def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
 
 
 def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
-    """For each interval of probabilities (0 to 0.1, …) with nodes: the mean of ``p``, the share of ``came_true``, and
-    the number of nodes.
+    """For each interval of probabilities (0 to 0.1, …) with nodes: the mean of ``p``, the fraction of nodes with
+    ``came_true``, and the number of nodes.
 
     >>> calibration(torch.tensor([0.05, 0.92, 0.98]), torch.tensor([False, True, False]))[-1]["share"]
     0.5
@@ -385,5 +389,5 @@ def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
 
 
 def _id(graph: Graph, node: int) -> int | str:
-    """The user's own id of a node, or its number."""
+    """The user's own id of a node; its index, if nodes have no ids."""
     return node if graph.ids is None else graph.ids[node].item()

@@ -33,7 +33,7 @@ class Callback:
         """Before the first epoch of this process, also after a resume."""
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        """During long epochs with a memory budget: ``what`` names the current work, ``share`` is its finished share."""
+        """During long epochs with a memory budget: ``what`` is the current work, ``share`` is its finished fraction."""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
         """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is the seed of the
@@ -56,7 +56,7 @@ class Checksums(Callback):
     """One checksum per seed, in ``found``, of all batches that made a step. The checksum does not depend on the number
     of ranks, shards and threads.
 
-    After a resume it covers only the new epochs. All ranks need this callback.
+    After a resume, the checksum covers only the new epochs. All ranks need this callback.
 
     >>> import handful as hf
     >>> graph, checksums = hf.load("synthetic?nodes=100&degree=4"), Checksums()
@@ -79,14 +79,14 @@ class Checksums(Callback):
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:
-        """Add the sums of all ranks: they are below 2⁵³, so they are exact in any order."""
+        """Add the sums of all ranks. The sums are below 2⁵³, so the addition is exact in any order."""
         (total,) = ranks.add_up(self.epoch)
         self.epoch = 0
         self.found[loop.seed] = f"{zlib.crc32(f'{self.found[loop.seed]} {int(total)}'.encode()):08x}"
 
 
 class Progress(Callback):
-    """A bar over the epochs with the loss and the best metric, in a terminal or a notebook: ``fit(progress=True)``."""
+    """A progress bar over the epochs with the loss and the best metric, for ``fit(progress=True)``."""
 
     def on_start(self, loop: Loop) -> None:
         """Begin."""

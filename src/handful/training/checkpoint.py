@@ -86,7 +86,8 @@ def begin_alike(loop: Loop) -> None:
 
 
 def plain_part(state: Any) -> Any:
-    """The JSON values in the state of a scheduler or optimiser, at any depth; ``None`` for all other values.
+    """Keep the JSON values in the state of a scheduler or optimiser, at any depth, and replace other values by
+    ``None``.
 
     >>> plain_part({"last_epoch": 3, "betas": (0.9, 0.99), "function": print, "inner": [{"milestones": {5: 1}}]})
     {'last_epoch': 3, 'betas': [0.9, 0.99], 'function': None, 'inner': [{'milestones': {}}]}

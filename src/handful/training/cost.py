@@ -27,11 +27,13 @@ from handful.kernels.memory import release
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
-"""The maximum number of nodes, and of nodes times features, in a trial step. The memory of the parameters is small
-against such a batch."""
+"""The maximum number of nodes, and of nodes times features, in a trial step. The parameters need little memory compared
+with such a batch.
+"""
 MARGIN = 4 / 3
-"""The factor for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the peak in use,
-and kernels have temporaries."""
+"""The factor for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the peak, and
+kernels have temporaries.
+"""
 KEPT_BY_EVALUATION = 3
 """The number of values that exact evaluation holds per node and unit of width: the input of a layer, its output, and
 the temporaries of a chunk."""
@@ -83,7 +85,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class StepCost:
-    """The bytes of a training step and of its batch, as a linear function of the size of the sample."""
+    """The bytes of a training step and of its batch: a linear function of the size of the sample."""
 
     fixed: float
     """The memory of the optimiser."""
@@ -92,7 +94,7 @@ class StepCost:
     per_node: int
     """Bytes of a node in the batch: features, label and ids."""
     per_edge: int
-    """Bytes of an edge in the batch; with weights, including its weight and its position in the transpose."""
+    """Bytes of an edge in the batch, including, for weighted edges, the weight and the index in the transpose."""
 
     def __call__(self, sample: Sample, scale: float = 1.0) -> int:
         """The bytes of a step on a sample that is ``scale`` times as large as ``sample``."""
@@ -116,9 +118,9 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 def step_cost(
     model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0, width: int | None = None
 ) -> StepCost:
-    """The cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch with
-    layers of the same proportions. The batch has the size of the sample times ``scale``, up to the maximum size of a
-    trial. Its features have ``width`` columns, by default the number of features.
+    """Measure the cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch
+    with layers of the same proportions. The batch is ``scale`` times as large as the sample, up to the maximum size of
+    a trial. The features of the batch have ``width`` columns, by default as in the graph.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -148,8 +150,8 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
 
         graph + parts of an epoch + max(a step, an evaluation)
 
-    The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` numbers for every
-    node and unit of width. The features of a batch have ``width`` columns, by default the number of features.
+    The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` values per node
+    and unit of width. The features of a batch have ``width`` columns, by default as in the graph.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -190,7 +192,7 @@ def tensors(batch: Batch) -> list[Tensor]:
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
     """A batch of zeros with random edges; its layers have ``share`` times the size of the layers of ``sample``.
 
-    Its features have ``width`` columns, by default the number of features.
+    The features have ``width`` columns, by default as in the graph.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -222,7 +224,7 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Reset the measured peak. Outside Linux this is not possible, and the peak includes the whole process."""
+    """Reset the measured peak. This works only on Linux; on other systems, the peak includes the whole process."""
     with contextlib.suppress(OSError):
         _CLEAR.write_text("5")
     if device.type == "cuda":
@@ -230,7 +232,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def resting_ram() -> int:
-    """The resident size after unused memory is released, in bytes; it also resets the peak."""
+    """Release unused memory, reset the peak, and return the resident size in bytes."""
     gc.collect()
     release()
     reset_peak_memory(torch.device("cpu"))

@@ -1,7 +1,7 @@
 """How a run is executed: in memory, within a budget of memory, or over the shards of several ranks.
 
-The loop gets from its execution the batches of an epoch, and the outputs for the evaluation. The batches are the same
-bytes in all three ways: the execution does not change the result.
+An execution gives the loop the batches of an epoch, and the outputs for the evaluation. All three executions give the
+same batches, byte for byte, so the execution does not change the result.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 GRAPH_ON: GraphOn = "auto"
-"""The default place of the graph."""
+"""The default value of ``graph_on``."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class InMemory:
         return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """The validation and test nodes, ascending, and their outputs: exact or sampled, by ``settings.evaluation``."""
+        """The validation and test nodes, ascending, and their outputs, exact or sampled (``settings.evaluation``)."""
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":
@@ -75,7 +75,7 @@ class InMemory:
         return nodes, infer_sampled(model, graph, samples, self.known)
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
-        """The exact outputs for all nodes; every rank computes its share."""
+        """Compute the exact outputs of all nodes; every rank computes some of the rows."""
         return infer(model, widened(loop.graph, self.known), sampler=loop.sampler, shared=ranks.size() > 1)
 
 
@@ -117,7 +117,7 @@ class WithinBudget(InMemory):
 
 @dataclass
 class OverShards:
-    """Every rank has a shard of the graph: edges and features go to the rank that computes their batch."""
+    """Every rank has a shard of the graph, and sends edges and features to the rank that computes the batch."""
 
     graph: ShardedGraph
     known: Known | None = None
@@ -161,7 +161,7 @@ def judged_nodes(graph: Graph) -> Tensor:
 
 
 def within(memory: int | str, sampler: Sampler, devices: set[torch.device], known: Known | None = None) -> WithinBudget:
-    """The execution within ``memory``.
+    """Make the execution with the memory budget ``memory``.
 
     Raises:
         HandfulError: ``memory`` is not a size, or this run cannot have a memory budget.
@@ -192,13 +192,14 @@ def stays_on_host(
     loss: Loss,
     aggregates: int = 0,
 ) -> bool:
-    """Whether the graph is on the host while ``model`` trains on ``device``; if ``auto`` chooses this, a line says so.
+    """Whether the graph is on the host while ``model`` trains on ``device``; if ``auto`` chooses the host, print a
+    line.
 
     If the graph is on the host, the CPU makes the batches, sends them one by one, and evaluates a copy of the model.
     ``aggregates`` is the size of the precomputed aggregates in bytes.
 
     Raises:
-        HandfulError: ``graph_on`` is not one of the places of ``GraphOn``.
+        HandfulError: ``graph_on`` is not a value of ``GraphOn``.
     """
     if graph_on not in get_args(GraphOn):
         raise HandfulError(unknown("place for the graph", graph_on, get_args(GraphOn)))
@@ -219,7 +220,7 @@ def stays_on_host(
 
 
 def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
-    """The model with all its weights on ``device``; a copy if they are elsewhere.
+    """The model with all its weights on ``device``; a copy if the weights are on another device.
 
     >>> model = nn.Linear(2, 1)
     >>> copy_to(torch.device("cpu"), model) is model
@@ -239,12 +240,12 @@ def widened(graph: Graph, known: Known | None) -> Graph:
 
 
 def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[Batch | None]:
-    """The batches with their stand-ins, if there are any."""
+    """The batches; with ``known``, stand-ins are added."""
     return batches if known is None else (None if batch is None else known.expand(batch) for batch in batches)
 
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
-    """A function that trims a sample to the receptive field of its loss; the identity if it must not be trimmed.
+    """A function that trims a sample to the receptive field of its loss; the identity if samples must not be trimmed.
 
     The function trims if ``trimmed`` is true and ``model`` is a ``Network``. With ``known``, ``known.trims`` decides.
     """
@@ -271,7 +272,9 @@ def gather(
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The batches; for a GPU, a thread prefetches them. On the CPU, it would compete with training for cores."""
+    """The batches; for a GPU, a thread prefetches them. On the CPU, the thread would compete with training for
+    cores.
+    """
     return batches if device.type == "cpu" else ahead(batches)
 
 

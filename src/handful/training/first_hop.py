@@ -1,9 +1,9 @@
 """The precomputed first hop: the features X are constant, so the aggregation ÂX is computed once, before training.
 
-The first layer of GraphSAGE and GCN is then exact in every batch, except with LADIES. A batch needs one hop less,
-and no step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. With mean-field neighbours
-(``handful.mean_field``) it has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the receptive field of its loss, even
-if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that a layer computes.
+The first layer of GraphSAGE and GCN is then exact in every batch, except with LADIES. A batch needs one hop less, and
+no step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. With mean-field neighbours
+(``handful.mean_field``), ``Known`` has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the receptive field of its
+loss, even if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that a layer computes.
 
 Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) also precompute the first hop.
 """
@@ -43,12 +43,12 @@ SLOW = 10**10
 ROWS = 1 << 20
 """The number of rows per chunk in ``mass_of``."""
 LARGEST_SHARE = 0.5
-"""``auto`` uses at most this share of the free memory (or disk) for the aggregated features."""
+"""``auto`` uses at most this fraction of the free memory (or disk) for the aggregated features."""
 
 
 class Aggregates(Stack):
-    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the type of X. This is a network without weights, so that exact inference can
-    compute it: in memory, within a budget or over shards.
+    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the dtype of X. This is a network without weights, so that exact inference can
+    compute the aggregates: in memory, within a budget or over shards.
 
     >>> import handful as hf
     >>> pair = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.tensor([[1.0], [3.0]]))
@@ -84,7 +84,7 @@ class Aggregates(Stack):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The precomputed aggregates of the features, and the batches with them.
+    """The precomputed aggregates of the features; and methods that make batches with these aggregates.
 
     Args:
         graph: the graph with the features [X ‖ ÂX] or [X ‖ ÂX ‖ Â²X].
@@ -92,10 +92,11 @@ class Known:
         hop: the aggregation Â.
         depth: the number of layers of the model.
         mean_field: the weight λ of a stand-in; 0 for no stand-ins.
-        mass: ``(N,)``, see ``handful.mean_field.stand_in``; empty without stand-ins.
+        mass: ``(N,)``, the divisor of ``hop`` for every node; empty without stand-ins.
         exact: whether the first hop is exact even if there are stand-ins.
         seconds: the time to compute the aggregates.
-        whole: the number of later layers that compute all rows of a full graph (BatchNorm); ``None`` for no such layer.
+        whole: the number of layers after the first that compute all rows of a full graph (BatchNorm); ``None`` for no
+            such layer.
         trims: whether samples are trimmed to the receptive field of their loss.
     """
 
@@ -116,7 +117,7 @@ class Known:
         return 2 * self.features
 
     def cut(self, sample: S) -> S:
-        """``sample``, trimmed to the receptive field of its loss; a full graph keeps the rows that BatchNorm needs."""
+        """Trim ``sample`` to the receptive field of its loss; a full graph keeps the rows that BatchNorm needs."""
         full = sample.num_nodes == self.graph.num_nodes
         return trim(sample, max(1, self.depth - 1), self.whole if full else None) if self.trims else sample
 
@@ -125,7 +126,7 @@ class Known:
         return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
     def make_batch(self, sample: Sample) -> Batch:
-        """The batch of a sample of the graph; each row of its features is [own ‖ aggregated]."""
+        """Make the batch of a sample of the graph; each row of the features is [own ‖ aggregated]."""
         sample = self.cut(sample)
         if not self.mean_field:
             return make_batch(self.graph, sample)
@@ -136,7 +137,9 @@ class Known:
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
     def expand(self, batch: Batch) -> Batch:
-        """``batch``, whose features come from ``graph``, in the form of ``make_batch``: trimmed, and with stand-ins."""
+        """Convert ``batch``, whose features come from ``graph``, to a batch of ``make_batch``: trimmed, with
+        stand-ins.
+        """
         batch = self.cut(batch)
         if not self.mean_field:
             return batch
@@ -144,28 +147,33 @@ class Known:
         return self._fill(sample, result, batch.x, result.rows, batch.y)
 
     def _fill(self, sample: Sample, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
-        """The batch of ``sample``. Its row i is row ``at[i]`` of ``x``, or the stand-in of that row's neighbours."""
+        """Make the batch of ``sample``. Row i of the batch is row ``at[i]`` of ``x``, or the stand-in of that row."""
         edges = None if self.exact else (result.indptr, result.indices, result.weight)
         x = gather_hops(x, at, result.level, self.features, edges)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
-    """``sample``, trimmed by ``known``, with its stand-ins if there are any."""
+    """Trim ``sample`` by ``known``, and add its stand-ins, if there are any."""
     sample = sample if known is None else known.cut(sample)
     return sample if known is None or not known.mean_field else known.stand_in(sample)[0]
 
 
 @dataclass(frozen=True)
 class Prepared(Sampler):
-    """A sampler for the theory: its batches have the first hop and the stand-ins of ``known``, and are not trimmed."""
+    """A sampler for ``handful.theory``: each batch has the precomputed first hop and the stand-ins, and is not
+    trimmed.
+    """
 
     sampler: Sampler
     known: Known
 
     @classmethod
     def of(cls, sampler: Sampler, graph: Graph, model: nn.Module, settings: Settings) -> Sampler:
-        """``sampler`` as it trains ``model`` with ``settings``; unchanged if the first hop is sampled."""
+        """A sampler of the batches on which ``model`` is trained with ``settings``.
+
+        If the first hop is sampled, this is ``sampler`` itself; else a ``Prepared`` sampler.
+        """
         exact = resolve_first_hop(model, graph, sampler, settings)
         return cls(sampler, know(graph, model, settings)) if exact else sampler
 
@@ -199,9 +207,9 @@ def know(
     Args:
         graph: in memory, mapped from files, or in shards.
         model: a model for which ``refusal`` returns ``None``.
-        settings: the settings with λ, ``mean_field``.
-        memory: a budget, as for ``fit``. The aggregates are then kept in files beside a saved graph.
-        shared: whether every rank aggregates its share of the rows; at the end every rank has all rows.
+        settings: the settings of the training; ``mean_field`` is λ.
+        memory: a budget, as for ``fit``. With a budget, the aggregates are kept in files beside the saved graph.
+        shared: whether the ranks divide the rows among them; at the end every rank has all rows.
     """
     assert graph.x is not None
     assert isinstance(model, Stack)
@@ -225,7 +233,7 @@ def know(
 
 
 def _writable(folder: Path) -> Path | None:
-    """``folder``, which is created if it does not exist; ``None`` if that is not permitted."""
+    """Create ``folder`` if it does not exist, and return it; ``None`` if the user may not create it."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError:
@@ -234,7 +242,7 @@ def _writable(folder: Path) -> Path | None:
 
 
 def mass_of(graph: Graph, hop: Hop) -> Tensor:
-    """float32 ``(N,)``, the mass of every node for ``hop``, computed by chunks of rows.
+    """float32 ``(N,)``, the divisor of ``hop`` for every node (``Adjacency.mass``), computed in chunks of rows.
 
     >>> mass_of(Graph.from_edge_index([[0, 1], [1, 0]]), "gcn")
     tensor([2., 2.])
@@ -250,7 +258,7 @@ def mass_of(graph: Graph, hop: Hop) -> Tensor:
 
 
 def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> str | None:
-    """Why the first hop cannot be precomputed for a model with this ``name`` and ``hop``; ``None`` if it can."""
+    """The reason why the first hop cannot be precomputed for the model ``name`` with ``hop``; ``None`` if it can be."""
     if hop is None:
         return f"the first layer of {name} does not aggregate the features as they are"
     if sampler.layerwise:
@@ -261,10 +269,10 @@ def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> 
 
 
 def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Settings) -> None:
-    """Check that the first hop can be precomputed, if ``settings`` require it.
+    """Check that the first hop can be precomputed, if ``settings`` require a precomputed first hop.
 
     Raises:
-        SamplerError: the settings require it, and it cannot be precomputed.
+        SamplerError: the settings require a precomputed first hop, but it cannot be precomputed.
     """
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is not None and asks(settings):
@@ -275,10 +283,10 @@ def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Sett
 def resolve_first_hop(
     model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None = None
 ) -> bool:
-    """Whether to precompute the first hop, by ``settings``; if ``auto`` decides against it, a line says why.
+    """Whether to precompute the first hop with ``settings``; if ``auto`` does not precompute it, print the reason.
 
     Raises:
-        SamplerError: the settings require it, and it cannot be precomputed.
+        SamplerError: the settings require a precomputed first hop, but it cannot be precomputed.
     """
     hop, name = model.hop if isinstance(model, Stack) else None, type(model).__name__
     check_first_hop(hop, name, sampler, settings)
@@ -299,7 +307,7 @@ def resolve_first_hop(
 
 
 def asks(settings: Settings) -> bool:
-    """Whether ``settings`` require aggregates of the full graph; ``auto`` does not: it uses them if possible."""
+    """Whether ``settings`` require aggregates of the full graph; ``auto`` does not require them."""
     return settings.first_hop == "exact" or (settings.first_hop == "sampled" and settings.mean_field > 0)
 
 

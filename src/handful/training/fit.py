@@ -1,4 +1,4 @@
-"""``fit``: one training run, in memory or with a folder from which a killed run can continue."""
+"""``fit``: one training run; with a run folder, a killed run can continue."""
 
 from __future__ import annotations
 
@@ -80,32 +80,34 @@ def fit(
         graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
             ``split_links``.
         sampler: the source of batches.
-        settings: how to train; ``fields`` override these settings.
+        settings: the settings of the training; ``fields`` override these settings.
         options: the options of a model by name, such as ``{"hidden": 64}``.
         seed: the seed of all random numbers in training, and of the initial weights of a model by name. A module has
             its weights already: call ``torch.manual_seed`` before you make it.
         device: the device for training. Several devices, or names separated by commas, share the layers in order.
-        graph_on: the place of the graph: the (first) ``device``, or the ``host``, where the CPU prefetches batches and
-            evaluates; ``auto`` for the device if it has enough memory. The batches do not change.
+        graph_on: the memory that holds the graph; ``device``: the (first) device; ``host``: main memory, and the CPU
+            prefetches batches and evaluates; ``auto``: the device if it has enough memory. This choice does not change
+            the batches.
         optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch. A
             ``ReduceLROnPlateau`` steps after every evaluation, with the validation metric.
-        loss: a function of outputs ``(t, outputs)`` and labels that gives every node's loss ``(t,)``. The default is
-            cross-entropy for classes, squared error for numbers, and the mean binary cross-entropy for several labels
-            per node. For a regression, the labels are standardised by the mean and standard deviation of the training
-            nodes.
+        loss: a function of outputs ``(t, outputs)`` and labels that returns the loss of every node ``(t,)``. The
+            default is cross-entropy for classes, squared error for a regression, and mean binary cross-entropy for
+            several labels per node. For a regression, the labels are standardised by the mean and standard deviation of
+            the training nodes.
         class_weight: a name, or a weight for every class.
         metric: a name, or your own metric: a function of (prediction, y) or a metric of ``torchmetrics``; see
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: whether to show a progress bar, in a terminal or a notebook.
-        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. Then one shuffle per epoch makes
-            the batches, with scratch files if memory does not suffice. Batches and result are the same. A budget needs
-            a saved graph on the CPU, whose arrays are memory-mapped, and the sampler ``rns`` or ``cluster``.
-        out: the run folder; without one, nothing is written. With several ranks, only the first one writes.
-        resume: whether to continue the run in ``out``; if there is none, it starts. The result equals, bit for bit, the
-            result of an uninterrupted run. A run with another configuration raises an error.
+        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. With a budget, one shuffle per
+            epoch makes the batches, with scratch files if memory does not suffice. Batches and result are the same as
+            without a budget. A budget needs a saved graph on the CPU, whose arrays are memory-mapped, and the sampler
+            ``rns`` or ``cluster``.
+        out: the run folder; without a folder, nothing is written. With several ranks, only rank 0 writes.
+        resume: whether to continue the run in ``out``; if there is no run, a new run starts. The result equals, bit for
+            bit, the result of an uninterrupted run. A run with another configuration raises an error.
         record: the configuration for ``config.json``; ``Experiment.run`` passes it.
         fields: the fields of ``Settings`` by name.
 
@@ -179,7 +181,7 @@ def _share_run(run: Run | None, loop: Loop) -> Run:
 
 
 def as_graph(graph: Graph | Data | Links) -> Graph:
-    """``graph``, or the graph of a PyG ``Data`` or of ``Links``."""
+    """Convert ``graph``, a ``Graph``, a PyG ``Data`` or ``Links``, to a graph."""
     if isinstance(graph, Graph):
         return graph
     if isinstance(graph, Links):
@@ -219,7 +221,7 @@ def begin(
     memory: int | str | None = None,
     **own: Any,
 ) -> Loop:
-    """A run before its first epoch: model and graph on their devices, with optimiser and scheduler.
+    """Prepare a run up to its first epoch: model and graph on their devices, with optimiser and scheduler.
 
     ``own`` are the user's objects for optimizer, scheduler, loss, class_weight and metric.
     """
@@ -256,7 +258,7 @@ def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings
     """The graph with its task, and the sampler adapted to ``model``.
 
     Raises:
-        HandfulError: the model, the settings or the sampler do not fit the labels or the shards of the graph.
+        HandfulError: the labels or the shards of the graph do not allow this model, sampler or setting.
     """
     graph = with_task(graph.require_training(), settings)
     sampler = adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
@@ -323,11 +325,11 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
-    """``sampler``, adapted to a model of class ``kind``; ``depth`` is its receptive field in hops, if known.
+    """Adapt ``sampler`` to a model of class ``kind``; ``depth`` is the receptive field of the model in hops, if known.
 
     Raises:
-        SamplerError: the sampler draws other nodes for each layer, but the model needs the same nodes in all layers, or
-            has another number of layers.
+        SamplerError: the sampler draws different nodes for each layer, but the model needs the same nodes in all
+            layers, or has another number of layers.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
@@ -352,7 +354,7 @@ def device_names(device: Devices) -> list[str | torch.device]:
 
 
 def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: dict[str, Any]) -> dict[str, Any]:
-    """The configuration of the run; a resume needs the same configuration."""
+    """The configuration of the run; only a run with the same configuration can be resumed."""
     seen = {
         "graph": loop.graph.name,
         **describe(loop.model),
@@ -373,7 +375,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
-    """The result of a run that has ended, with the best weights in the model."""
+    """Read the result of a run that has ended, and load the best weights into the model."""
     run = folder.run()
     if not folder.model.exists() and folder.checkpoint.exists():
         restore_checkpoint(loop, folder)
@@ -384,7 +386,7 @@ def _read_ended(loop: Loop, folder: RunFolder) -> Run:
 
 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
-    """The result of the run, with the best weights in the model; ``folder`` gets checkpoint, model and result."""
+    """Load the best weights into the model; write checkpoint, model and result to ``folder``; return the result."""
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
         **loop.counts(),

@@ -1,4 +1,4 @@
-"""The batches of one step, on all ranks: the mean of their gradients, and the running statistics of BatchNorm.
+"""Combine the batches of one step on all ranks: the mean of the gradients, and the running statistics of BatchNorm.
 
 BatchNorm normalises every batch by the statistics s of the batch. Its *running* statistics r are updated in the order
 of the batches, r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that
@@ -21,8 +21,9 @@ from handful.errors import HandfulError
 
 
 class Group:
-    """The sums of a step over its batches. Each epoch makes one ``Group``; ``close`` restores the statistics of
-    BatchNorm."""
+    """The sums of gradients and statistics over the batches of a step. Each epoch makes one ``Group``; ``close``
+    restores the statistics of BatchNorm.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -32,7 +33,7 @@ class Group:
             self.statistics = Statistics(model)
 
     def add(self, place: int) -> None:
-        """Record the batch at this place of the step, after its backward pass."""
+        """Record the batch with index ``place`` in the step, after its backward pass."""
         self.count += 1
         if not self.alone:
             self.statistics.take(place)
@@ -95,7 +96,9 @@ class Statistics:
         self.kept = self._take_out()
 
     def _take_out(self) -> Tensor:
-        """float64 ``(1 + width,)``: a 1, which counts the batch, and all statistics; the call resets these to 0."""
+        """Reset the statistics to 0, and return float64 ``(1 + width,)``: a 1, which counts the batch, and the
+        statistics.
+        """
         values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
         result = torch.cat([torch.ones(1, dtype=torch.float64), *values])
         for buffer in self.buffers:
@@ -103,7 +106,7 @@ class Statistics:
         return result
 
     def take(self, place: int) -> None:
-        """Keep the contribution of the batch at ``place``."""
+        """Keep the contribution of the batch with index ``place``."""
         self.found[place] = self._take_out()
 
     def collect(self, places: int) -> Tensor:

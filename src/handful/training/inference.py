@@ -41,7 +41,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class SharedChunks(Chunks):
-    """Chunks for several ranks: each rank computes its share of the rows, and receives the other rows."""
+    """Chunks for several ranks: each rank computes some of the rows, and receives the other rows."""
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         count = cuts[-1]
@@ -80,23 +80,25 @@ def outputs_of(
 
     A model of handful needs memory for a few layers of activations and the temporaries of ``chunk`` rows. A PyG module
     runs on the whole graph at once. ``sampler`` is the sampler of the training: LADIES trains with its own operator,
-    and evaluation must use the same operator. A PyG module that was trained with normalised GraphSAINT gets the edge
-    weights of the mean.
+    and evaluation must use the same operator. A PyG module that was trained with normalised GraphSAINT is evaluated
+    with edge weights that make its sum a mean over neighbours.
 
-    For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this together.
+    For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this function
+    together.
 
     Args:
         model: a model of handful, or a PyG module.
         graph: a graph with features.
         chunk: the number of rows in a chunk.
         sampler: the sampler of the training.
-        shared: whether ranks share the rows; each rank gets all results, and all ranks must call this together. Only
-            for a model of handful.
+        shared: whether the ranks divide the rows among them; each rank gets all results, and all ranks must call this
+            function together. Only for a model of handful.
         memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
             files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
         scratch: the folder for these files; ``None`` for a temporary folder. A job with the same weights and graph
             continues from these files. The files stay until ``handful.training.streamed.forget``.
-        progress: called with the number of a pass over the nodes, the number of finished rows, and of all rows.
+        progress: called with the number of the pass over the nodes, the number of finished rows, and the number of all
+            rows.
 
     Raises:
         HandfulError: ``memory`` is too small, or the disk is full.

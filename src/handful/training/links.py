@@ -1,7 +1,8 @@
-"""Link prediction: some edges are held out, and a model learns to score edges above pairs of nodes without an edge.
+"""Link prediction: some edges are held out, and a model learns to give edges higher scores than other pairs of nodes.
 
-The score of a pair is the dot product of the model's outputs for its two nodes. A step trains on a part: positives are
-the edges inside the part, negatives are random pairs of its nodes. The held-out pairs are scored on the training graph.
+The score of a pair is the dot product of the model's outputs for its two nodes. A step trains on a part. The positives
+are the edges inside the part; the negatives are random pairs of nodes of the part. The held-out pairs are scored on the
+training graph.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from handful.training.loss import pair_scores
 PAIRS = 65_536
 """The number of held-out pairs that are scored at a time."""
 NEGATIVES = 1
-"""The last key of the random stream of a step; no other stream with an epoch and a step has a fourth key."""
+"""The fourth key of the random stream of the negatives, after seed, epoch and step; no other stream has a fourth
+key.
+"""
 
 
 class Links(NamedTuple):
@@ -46,7 +49,7 @@ class Links(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkGraph(Graph):
-    """The graph of ``Links`` in training. Every node is a training node, and its label 0 is not used."""
+    """The graph of ``Links`` in training. Every node is a training node with the label 0, which is not used."""
 
     pairs: Tensor = None  # type: ignore[assignment]
     judged: Graph = None  # type: ignore[assignment]
@@ -92,11 +95,12 @@ class OfLinks(InMemory):
 
 
 def with_pairs(batch: Batch, *keys: int) -> Batch:
-    """The batch of a part with pairs of nodes as targets: the first node of every pair, then the second node of every
-    pair. The targets of ``batch`` must be all nodes of the part.
+    """Set the targets of a part's batch to pairs of nodes: the first nodes of all pairs, then the second nodes of all
+    pairs. The targets of ``batch`` must be all nodes of the part.
 
-    Labels are 1 for the edges of the part, and 0 for as many random pairs. Random pairs that are edges, or that have
-    the same node twice, are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and step.
+    Labels are 1 for the edges of the part, and 0 for the same number of random pairs. Random pairs that are edges, or
+    that have the same node twice, are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and
+    step.
     """
     edges, nodes = batch.layers[-1].edge_index, len(batch.targets)
     edges = edges[:, edges[0] < edges[1]]  # this omits stand-ins, which are numbered after the nodes
@@ -122,17 +126,17 @@ def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 
     """Hold out edges of ``graph`` for validation and test, and draw the same number of pairs without an edge.
 
     Both directions and all copies of an edge are held out together. Loops stay in the graph. Pairs without an edge are
-    distinct, and uniform over all such pairs of the full graph.
+    distinct, and are drawn uniformly from all such pairs of the full graph.
 
     Args:
         graph: an undirected graph with features; its labels are not used.
-        val: the share of the edges for validation.
-        test: the share of the edges for the test.
+        val: the fraction of the edges for validation.
+        test: the fraction of the edges for the test.
         seed: the seed of the draw.
 
     Raises:
         HandfulError: the graph is directed, has no features, or has too few edges or too few pairs without an edge; or
-            a share is wrong.
+            a fraction is wrong.
 
     >>> import handful as hf
     >>> links = split_links(hf.load("synthetic?nodes=200&degree=8").to_undirected())

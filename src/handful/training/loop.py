@@ -64,7 +64,7 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """The time of the last checkpoint of this process; before that, the start of the process."""
+    """The time of the last checkpoint of this process; before the first checkpoint, the start of the process."""
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call ``hook`` of every callback with this loop and ``args``."""
@@ -141,7 +141,7 @@ def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> Non
 
 
 def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
-    """One epoch and, if due, its evaluation: the line for ``metrics.jsonl``."""
+    """Train one epoch, evaluate if it is due, and return the line for ``metrics.jsonl``."""
     began = time.perf_counter()
     train_epoch(loop)
     loop.train_seconds += time.perf_counter() - began
@@ -153,8 +153,8 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 
 def train_epoch(loop: Loop) -> None:
-    """One epoch: a forward and backward pass per batch, and a step along the mean gradient of ``parts_per_step``
-    batches.
+    """Train one epoch: a forward and backward pass per batch, and one step per ``parts_per_step`` batches with their
+    mean gradient.
 
     Every rank computes its own batches of a step (``ranks.owner``). The step is the same on all ranks.
     """
@@ -194,7 +194,7 @@ def train_epoch(loop: Loop) -> None:
 
 
 def learn(loop: Loop, batch: Batch, index: int) -> float:
-    """Forward and backward pass on batch ``index`` of the epoch; returns its loss."""
+    """Run the forward and backward pass on batch ``index`` of the epoch, and return the loss."""
     seed = derive_seed(loop.seed, loop.epoch, index)
     seed_step(loop.model, seed)
     loss = loop.loss_on(loop.model, batch)
@@ -229,10 +229,10 @@ def _step(loop: Loop, group: Group, places: int) -> None:
 
 
 def evaluate(loop: Loop) -> tuple[float, float]:
-    """The metric on the validation and on the test nodes, from one inference.
+    """Compute the metric on the validation nodes and on the test nodes, from one inference.
 
     Raises:
-        DivergedError: a weight, or a logit of these nodes, is not finite.
+        DivergedError: a weight, or a logit of one of these nodes, is not finite.
     """
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
         raise divergence(loop, "a weight is not finite")
@@ -247,7 +247,7 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 
 
 def divergence(loop: Loop, how: str) -> DivergedError:
-    """The error of a diverged run, with advice."""
+    """Make the error for a diverged run, with advice."""
     return DivergedError(f"{how} in epoch {loop.epoch}: use a smaller lr, or another norm")
 
 

@@ -1,4 +1,4 @@
-"""The loss on a batch's targets: cross-entropy for classes and labels, the squared error for numbers."""
+"""The loss on a batch's targets: cross-entropy for classes and labels, squared error for a regression."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node; for several numbers, the mean over the known numbers (not NaN).
+    """(f(w, X, E)[v] − y_v)² for every node; for several regression targets, the mean over the known ones (not NaN).
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
@@ -56,7 +56,7 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_scores(outputs: Tensor) -> Tensor:
-    """⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``, from the outputs ``(2p, d)``: z_u of all pairs, then z_v of all pairs.
+    """⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``. The outputs ``(2p, d)`` have z_u of all pairs, then z_v of all pairs.
 
     >>> pair_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[11.]])
@@ -66,8 +66,8 @@ def pair_scores(outputs: Tensor) -> Tensor:
 
 
 def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
-    """Mean and standard deviation of each number to predict, over the training nodes; ``None`` for other tasks. The
-    model's output is in this unit.
+    """The mean and standard deviation of each regression target over the training nodes; ``None`` for other tasks. The
+    model predicts standardised targets.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
@@ -83,7 +83,8 @@ def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
 
 
 def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
-    """The loss function for the labels of ``graph``, or the user's ``own`` function; numbers are standardised first.
+    """The loss function for the labels of ``graph``, or the user's ``own`` function; regression targets are
+    standardised.
 
     The function checks the number of outputs: too few outputs would give a wrong loss or an unclear error.
     """
@@ -124,7 +125,7 @@ def node_loss(
 ) -> Tensor:
     """The batch loss L̂^B(w): the mean over the targets, or Σ weight_v · ℓ_v if the sampler gives weights.
 
-    With class weights c, ℓ_v counts c_{y_v} times, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
+    With class weights c, ℓ_v has the weight c_{y_v}, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
 
     Args:
         logits: ``(t, outputs)``.

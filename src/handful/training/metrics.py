@@ -1,4 +1,4 @@
-"""Metrics by name, tested against scikit-learn, and metrics of the user."""
+"""Metrics by name, which are tested against scikit-learn; and the user's own metrics."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def predict_classes(logits: Tensor) -> Tensor:
 
 
 def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
-    """Probabilities from the outputs of a model: ``(n,)`` for the second of two classes, ``(n, classes)`` for more
-    classes, ``(n, labels)`` for several labels. For a regression, the numbers, ``(n,)`` or
-    ``(n, numbers)``.
+    """Convert the outputs of a model to probabilities: ``(n,)`` for the second of two classes, ``(n, classes)`` for
+    more classes, ``(n, labels)`` for several labels. For a regression, the predicted values, ``(n,)`` or ``(n,
+    targets)``.
 
     >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
     (tensor([0.5000]), tensor([[0.5000, 0.5000]]))
@@ -46,14 +46,14 @@ def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
 
 
 def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
-    """The values of ``function``, one per label or number, each over the nodes whose label or number is known."""
+    """Apply ``function`` to each label or regression target, over the nodes where it is known."""
     known = [~column.isnan() for column in y.T]
     columns = enumerate(zip(known, y.T, strict=True))
     return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
 
 
 def over_columns(function: Value) -> Value:
-    """``function``; for several labels or numbers, the mean of its finite values over the labels or numbers."""
+    """``function``, averaged over several labels or regression targets; values that are not finite are left out."""
 
     @wraps(function)
     def mean(outputs: Tensor, y: Tensor) -> float:
@@ -69,7 +69,7 @@ def over_columns(function: Value) -> Value:
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
-    """The share of nodes with a correct prediction; see ``predict_classes``.
+    """The fraction of nodes with a correct prediction; see ``predict_classes``.
 
     >>> accuracy(torch.tensor([[0.2, 0.8], [0.9, 0.1]]), torch.tensor([1, 1]))
     0.5
@@ -112,7 +112,7 @@ def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
 
 
 def f1(logits: Tensor, y: Tensor) -> float:
-    """2·TP / (2·TP + FP + FN) of the positive class; 0 if no node is or is predicted as positive."""
+    """2·TP / (2·TP + FP + FN) of the positive class; 0 if no node is positive and no node is predicted as positive."""
     scores = _scored(logits, y)["f1"]
     return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
 
@@ -123,8 +123,8 @@ def macro_f1(outputs: Tensor, y: Tensor) -> float:
 
 
 def curve(score: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every distinct score, highest first: the score, and the numbers of positive nodes and of all nodes with at
-    least this score.
+    """For every distinct score, highest first: the score, the number of positive nodes with at least this score, and
+    the number of all nodes with at least this score.
 
     >>> curve(np.array([0.9, 0.3, 0.9]), np.array([True, True, False]))
     (array([0.9, 0.3]), array([1, 2]), array([2, 3]))
@@ -152,7 +152,8 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def roc_auc(logits: Tensor, y: Tensor) -> float:
-    """The probability that a positive node scores above a negative node; ties count half. NaN if one kind is missing.
+    """The probability that a positive node scores above a negative node; ties count half. NaN without positives or
+    negatives.
 
     For several labels, the mean over the labels with positive and negative nodes.
     """
@@ -167,8 +168,8 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
-    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of these nodes; NaN if all values are equal. For several numbers,
-    the mean over the numbers.
+    """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of y; NaN if all values of y are equal. For several regression
+    targets, the mean over the targets.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0
@@ -179,13 +180,13 @@ def r2(outputs: Tensor, y: Tensor) -> float:
 
 @over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``; for several numbers, the mean over the numbers."""
+    """The mean absolute error, in the unit of ``y``; for several regression targets, the mean over the targets."""
     return float(_errors(outputs, y).abs().mean())
 
 
 @over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root of the mean squared error, in the unit of ``y``; for several numbers, the mean over the numbers."""
+    """The root mean squared error, in the unit of ``y``; for several regression targets, the mean over the targets."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
@@ -201,11 +202,11 @@ class Metric:
     """A function of outputs ``(n, outputs)`` and labels, and whether higher values are better.
 
     Args:
-        function: the function of the outputs of a model and the labels. Outputs are logits, or numbers in the unit of
-            the labels. Of two classes, the positive class is last.
+        function: the function of the outputs of a model and the labels. Outputs are logits; for a regression,
+            predictions in the unit of the labels. For two classes, class 1 is the positive class.
         higher_is_better: whether higher values are better.
         name: the name in records and tables.
-        percent: whether the metric is a fraction, shown in percent.
+        percent: whether the metric is a fraction and is shown in percent.
         of_probabilities: whether the function takes ``probabilities`` instead of outputs, as for metrics of the user.
 
     >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
@@ -235,7 +236,7 @@ class Metric:
         return value > than if self.higher_is_better else value < than
 
     def text(self, value: float | Mapping[str, float | None]) -> str:
-        """A value, or mean and 95% CI, as text: a fraction in percent, other values unchanged.
+        """Format a value, or a mean and 95% CI, as text: a fraction in percent, other values unchanged.
 
         >>> METRICS["accuracy"].text({"mean": 0.7251, "ci95": 0.0019}), METRICS["mae"].text(12.3456)
         ('72.51 ± 0.19', '12.35')
@@ -248,7 +249,7 @@ class Metric:
         return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
 
     def with_unit(self, value: float | Mapping[str, float | None]) -> str:
-        """A value as text with its unit, for a sentence.
+        """Format a value with its unit, for a sentence.
 
         >>> METRICS["accuracy"].with_unit(0.7251), METRICS["mae"].with_unit(12.3456)
         ('72.51 %', '12.35')
@@ -256,7 +257,7 @@ class Metric:
         return self.text(value) + (" %" if self.percent else "")
 
     def signed(self, difference: float) -> str:
-        """A difference with its sign, as text.
+        """Format a difference with its sign.
 
         >>> METRICS["accuracy"].signed(0.01), METRICS["mae"].signed(-0.5)
         ('+1.00', '-0.5')
@@ -264,7 +265,7 @@ class Metric:
         return f"{self.scale * difference:+.2f}" if self.percent else number(difference, "+")
 
     def apart(self, difference: float) -> str:
-        """An absolute difference with its unit, as text.
+        """Format an absolute difference with its unit.
 
         >>> METRICS["accuracy"].apart(-0.026), METRICS["mae"].apart(0.5)
         ('2.60 points', '0.5 of MAE')
@@ -283,7 +284,7 @@ class Metric:
 
     @property
     def scale(self) -> float:
-        """The factor between the metric and its text: 100 for percent."""
+        """The factor between the metric and the displayed value: 100 for percent."""
         return 100.0 if self.percent else 1.0
 
     def label(self, what: str = "") -> str:
@@ -296,7 +297,7 @@ class Metric:
 
 
 def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Outputs and labels in the form that metrics expect: of two classes, the positive class is class 1."""
+    """Convert outputs and labels to the form that metrics expect: for two classes, class 1 is the positive class."""
     if graph.kind != "binary" or graph.positive != 0:
         return outputs, y
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
@@ -309,8 +310,9 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric of a record: one of ``METRICS``, or a metric of the user, which can compare values but not compute
-    them."""
+    """The metric of a record: one of ``METRICS``, or a metric of the user, which can then compare values, but not
+    compute values.
+    """
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
         raise HandfulError(f"metric '{name}' is not one of handful's: give fit the function again")

@@ -1,4 +1,4 @@
-"""One way to call any model: handful's backbones on a ``Batch``, PyG's modules on ``(x, edge_index, edge_weight)``."""
+"""Call any model: handful's backbones with a ``Batch``, PyG's modules with ``(x, edge_index, edge_weight)``."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def _plain(model: Any) -> Any:
-    """The module that ``torch.compile`` wraps; else ``model`` itself."""
+    """The module inside a result of ``torch.compile``; otherwise ``model`` itself."""
     return getattr(model, "_orig_mod", model)
 
 
 PRODUCTS = {"SAGEConv": ("mean", "add", "sum"), "GINConv": ("add", "sum"), "GraphConv": ("mean", "add", "sum")}
-"""Convolutions of PyG, with their aggregations, that give the same outputs for a sparse matrix as for its edges. This
-also holds for ``GCNConv`` on a graph without self-loops. A matrix needs one product; edges need all messages."""
+"""Convolutions of PyG, with their aggregations, that give the same outputs for a sparse matrix as for its edges.
+``GCNConv`` also does, on a graph without self-loops. A sparse matrix takes one product, without a message per edge.
+"""
 
 
 @contextmanager
 def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
-    """In this context, convolutions of ``model`` in ``PRODUCTS`` get a sparse matrix instead of
-    ``edges.edge_index``."""
+    """In this context, the convolutions of ``model`` whose class is in ``PRODUCTS`` get a sparse matrix instead of
+    ``edges.edge_index``.
+    """
     known = {**PRODUCTS, **({} if edges.has_loops else {"GCNConv": ("add",)})}
     layers = [
         layer
@@ -88,7 +90,7 @@ def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
 
 
 def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
-    """The keyword arguments of ``model`` besides features and edges: weights, and ``batch`` if it is required.
+    """The keyword arguments for ``model`` besides features and edges: weights, and ``batch`` if ``model`` requires it.
 
     Raises:
         HandfulError: the result would be wrong on this batch, or a required argument is not available.
@@ -125,7 +127,7 @@ def _parameters(model: nn.Module) -> Mapping[str, inspect.Parameter]:
 
 
 def _takes_data(model: nn.Module) -> bool:
-    """Whether ``forward`` takes one whole ``Data``."""
+    """Whether ``forward`` takes a ``Data`` as its only argument."""
     return [p.name for p in _parameters(model).values() if p.default is p.empty] == ["data"]
 
 
@@ -159,12 +161,12 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
 
 
 def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
-    """The features and the weights of the edges, by the names of the arguments of ``model``.
+    """The edge features and edge weights, as keyword arguments of ``model``.
 
     Edge features go to ``edge_attr``; a single whole number per edge may also go to ``edge_type``. Edge weights go to
     ``edge_weight``, or else to ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and
-    are not edge features: they can only go to ``edge_weight``. On a graph without weights, a module that needs weights
-    gets ones.
+    are not edge features, so these weights can only go to ``edge_weight``. On a graph without weights, a module that
+    needs weights gets ones.
 
     Raises:
         HandfulError: there are features or weights, and the module has no argument for them.
@@ -196,7 +198,7 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
 
 
 def average_edges(batch: Batch) -> Batch:
-    """The batch with the weights a_vu / d_v, d_v = Σ_u a_vu, of the mean; normalised GraphSAINT estimates this mean."""
+    """Set the edge weights to a_vu / d_v with d_v = Σ_u a_vu, so that a sum is the mean that GraphSAINT estimates."""
     return replace(batch, layers=(batch.layers[0].operator("mean")[0],))
 
 
@@ -210,7 +212,9 @@ def seed_step(model: nn.Module, seed: int) -> None:
 
 
 def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
-    """The outputs of a model in the unit of the labels; for numbers, by the mean and deviation of the labels."""
+    """Convert outputs to the unit of the labels; for a regression, with the mean and standard deviation of the
+    labels.
+    """
     if (units := getattr(model, "units", None)) is None:
         return outputs
     mean, spread = (torch.tensor(one).to(outputs) for one in units)

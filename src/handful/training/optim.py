@@ -21,7 +21,8 @@ MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
 def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """Two groups: weights, which decay; and biases and norms, which have fewer than two dimensions and do not decay.
+    """Split parameters into two groups: weights, which decay; biases and norms (fewer than two dimensions), which do
+    not.
 
     >>> [len(group["params"]) for group in split_by_decay(nn.Linear(2, 3).parameters())]
     [1, 1]
@@ -34,7 +35,7 @@ def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
-    """The optimiser of ``settings``, or the result of ``make`` for the ``lr`` and ``weight_decay`` of ``settings``.
+    """Make the optimiser of ``settings``; or call ``make`` with the ``lr`` and ``weight_decay`` of ``settings``.
 
     >>> make_optimizer(Settings(optimizer="sgdm", lr=0.1), nn.Linear(2, 1).parameters()).defaults["momentum"]
     0.9
@@ -52,7 +53,7 @@ def make_optimizer(
 
 
 def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
-    """The result of a function of the user; an error if it cannot be called, or returns something else."""
+    """Call a function of the user; raise an error if the call fails, or if the result is not a ``kind``."""
     try:
         made = make(*args, **options)
     except TypeError as error:
@@ -64,7 +65,7 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
 
 @cache
 def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
-    """``kind`` without its guards for ``torch.compile``, whose first call imports the compiler, which takes seconds."""
+    """``kind`` without its guards for ``torch.compile``: the guards import the compiler, which takes seconds."""
     guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: unwrap(getattr(kind, name)) for name in guarded}
     step = torch.no_grad()(unwrap(kind.step))
@@ -74,7 +75,7 @@ def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
 def make_scheduler(
     settings: Settings, optimizer: optim.Optimizer, make: MakeScheduler | None = None
 ) -> LRScheduler | None:
-    """The schedule of ``settings``, or the result of ``make``; it steps after every epoch.
+    """Make the schedule of ``settings``, or call ``make``; the schedule steps after every epoch.
 
     A learning rate η becomes η·(1 + cos(π·e/E))/2 (``cosine``) or η·(1 − e/E) (``linear``) after e of E epochs.
     """

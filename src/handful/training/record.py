@@ -58,7 +58,7 @@ class Counts:
     train_seconds: float = 0.0
     prepare_seconds: float = 0.0
     diverged: int | None = None
-    """The epoch in which weights or loss became infinite or NaN; the best epoch is an earlier one."""
+    """The epoch in which weights or loss became infinite or NaN; the best epoch is before this epoch."""
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     def counts(self) -> dict[str, Any]:
@@ -68,8 +68,8 @@ class Counts:
 
 @dataclass
 class Run(Counts):
-    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. Both are fractions, except
-    errors of a regression, which are in the unit of the labels.
+    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. ``val`` and ``test`` are
+    fractions; errors of a regression are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -95,8 +95,8 @@ class Run(Counts):
         return self.train_seconds / max(1, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields for ``result.json``: all except the history, which is in ``metrics.jsonl``, the folder and the
-        model.
+        """The fields for ``result.json``: all except the folder, the model, and the history (which is in
+        ``metrics.jsonl``).
         """
         kept = (f.name for f in fields(self) if f.name not in ("history", "dir", "model"))
         return {name: getattr(self, name) for name in kept}
@@ -155,7 +155,7 @@ class RunFolder:
 
     @contextmanager
     def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
-        """Lock the folder for a run with this configuration: a new run, unless ``resume`` is set.
+        """Lock the folder for a run with this configuration. The run is new, unless ``resume`` is set.
 
         An error before the first evaluation removes a new configuration, so that the folder is free for the corrected
         run.
@@ -182,7 +182,7 @@ class RunFolder:
             file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """The evaluations so far, without an incomplete last line of a killed process.
+        """Read the evaluations so far, without an incomplete last line of a killed process.
 
         Raises:
             RunError: a line has changed since it was written.
@@ -206,8 +206,8 @@ class RunFolder:
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
-        """In this context, the caller writes ``what``. If that fails, as on a full disk, the error names the files that
-        remain.
+        """In this context, the caller writes ``what``. If a write fails, as on a full disk, the error has the files
+        that remain.
         """
         try:
             yield
@@ -265,7 +265,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The result of ``write_config``, without format and environment.
+    """Read the configuration that ``write_config`` wrote, without format and environment.
 
     Raises:
         RunError: the file cannot be read, or an older version of handful wrote it.
@@ -316,7 +316,7 @@ def environment() -> dict[str, str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a run."""
+    """Read a JSON object from a file of a run."""
     with readable(path, "delete the run folder, or use another one", RunError):
         value = json.loads(read_bytes(path).decode("utf-8"))
         if not isinstance(value, dict):
@@ -332,7 +332,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) 
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the state that ``save_tensors`` wrote.
+    """Read the tensors and the state that ``save_tensors`` wrote.
 
     Raises:
         RunError: the file does not exist, or has changed since it was saved.
@@ -386,7 +386,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
 
 
 def load_model(path: str | Path) -> Network:
-    """The model of a ``model.safetensors`` or of a run folder, in evaluation mode.
+    """Load the model of a ``model.safetensors`` or of a run folder, in evaluation mode.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -435,7 +435,7 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
 
 
 def read_encoding(folder: RunFolder) -> dict[str, Any]:
-    """The encoding that ``write_encoding`` wrote.
+    """Read the encoding that ``write_encoding`` wrote.
 
     Raises:
         RunError: the file cannot be read, or does not have an encoding.

@@ -1,4 +1,4 @@
-"""Exact inference within a memory budget: the outputs of layers are in files, and are read by blocks in order.
+"""Exact inference within a memory budget: the outputs of layers are in files, and are read block by block.
 
 The targets of a layer are split into chunks that fit into the budget. The rows of a chunk's sources are read block by
 block in ascending order, and each block is added to the sums of all targets of the chunk (``Blocked``). The output of a
@@ -38,13 +38,14 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""A function that is called with the number of a pass over the nodes, the number of finished rows, and the number of
-all rows."""
+"""A function that is called with the number of the pass over the nodes, the number of finished rows, and the number of
+all rows.
+"""
 STATE = "state.json"
 RECORD_SECONDS = 5.0
 """Minimum time between two records of the progress, in seconds."""
 FEWEST_ROWS = 256
-"""A budget must have room for this many rows of the widest layer, and for a block of as many sources."""
+"""A budget must have room for this many rows of the widest layer, and for a block with the same number of sources."""
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -52,12 +53,12 @@ FEWEST_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class Blocked(Adjacency):
-    """An adjacency whose products read the rows of the sources by blocks, for example from a memory-mapped file.
+    """An adjacency whose products read the rows of the sources block by block, for example from a memory-mapped file.
 
     A sum adds the sources in ascending order, one after another, and equals the sum of ``Adjacency`` up to rounding.
 
     Args:
-        dtype: the type of the model's parameters and of the products; the file may have another type.
+        dtype: the dtype of the model's parameters and of the products; the file may have another dtype.
         shift: a block has 2^shift sources.
         whole: the square that these rows were cut from; ``None`` for the square itself.
     """
@@ -115,9 +116,9 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """All blocks that contain a source of these edges. Each is given by its number, its first source, and its rows.
+        """The number, the first source and the rows of each block that contains a source of these edges.
 
-        The next block is read while the current block is added. Two buffers are allocated once and alternate, since
+        The next block is read while the current block is added. Two buffers alternate. They are allocated once, since
         memory that many threads allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
@@ -132,8 +133,8 @@ class Blocked(Adjacency):
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """Copy ``x`` to ``out``, in the type of ``out``. This uses numpy, since torch would start new threads for every
-    calling thread.
+    """Copy ``x`` to ``out``, in the dtype of ``out``. The copy uses numpy, since torch would start new threads for
+    every calling thread.
 
     >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
     array([[1.5]], dtype=float32)
@@ -160,7 +161,7 @@ class OnDisk(Chunks):
     Args:
         folder: a separate folder for this job; the caller removes it.
         room: the memory that may be used, in bytes.
-        width: the width of the widest layer, in numbers of four bytes.
+        width: the width of the widest layer, counted in float32 values.
         edge_bytes: the memory of an edge of a chunk.
         safe: whether files must survive a crash of the machine, and not only of the process.
         progress: called after every chunk.
@@ -289,12 +290,12 @@ class OnDisk(Chunks):
 
 
 def least_room(model: Network, graph: Graph) -> int:
-    """The bytes that ``infer_within`` needs: a number for each node, and a few rows of the widest layer."""
+    """The bytes that ``infer_within`` needs: one value for each node, and a few rows of the widest layer."""
     return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * _width(model) + 64)
 
 
 def _width(model: Network) -> int:
-    """The width of the widest layer, features included, in numbers of four bytes."""
+    """The width of the widest layer, including the features, counted in float32 values."""
     return max(max(p.shape) * p.itemsize // 4 for p in model.parameters())
 
 

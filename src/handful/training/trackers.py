@@ -1,4 +1,4 @@
-"""Experiment trackers as callbacks: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported on first use.
+"""Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported on first use.
 
 Each seed is a run of the tracker, and a resume continues this run. Nothing is sent to another machine, unless the
 tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
@@ -133,7 +133,7 @@ TRACKERS: dict[str, type[Tracker]] = {kind.extra: kind for kind in (TensorBoard,
 
 
 def make_tracker(name: str, folder: str | Path) -> Tracker:
-    """A tracker by the name of its extra, with its files in ``folder``."""
+    """Make the tracker of the extra ``name``, with its files in ``folder``."""
     if name not in TRACKERS:
         raise HandfulError(unknown("tracker", name, TRACKERS))
     return TRACKERS[name](folder)
