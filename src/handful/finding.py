@@ -135,8 +135,8 @@ class Finding:
         words: the conclusion, in a sentence or two.
         tables: the first is the main one.
         charts: the pictures as data; views without a number to draw are left out.
-        below: tables that stand below the charts.
-        payload: the numbers, for machines.
+        below: the tables below the charts.
+        payload: the results as plain values, for programs.
         facts: the settings, by name.
         details: tables of settings, such as the differences between configurations.
         environment: the versions and the machine; empty until the finding is written.

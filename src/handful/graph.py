@@ -69,7 +69,7 @@ class Graph:
         metric: the metric for reports and for choosing the best epoch; empty for the default of the kind of labels, the
             first in ``METRICS_OF``.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own ids of the nodes, int64 or text; ``None`` if nodes have only their numbers.
+        ids: ``(N,)``, the user's own ids of the nodes, int64 or text; ``None`` if nodes are only numbered.
         kept: text ``(N, K)``, columns of a table that are returned with predictions; ``schema["kept"]`` has their
             names.
         schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
@@ -77,8 +77,8 @@ class Graph:
         task: ``classification``, ``regression`` or ``multilabel``. When ``None``, labels that are not whole numbers are
             ``regression``, several columns of whole numbers are ``multilabel``, and one column of whole numbers is
             ``classification``.
-        positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by number or name; the
-            rarer one when ``None``.
+        positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by index or name; the rarer
+            class when ``None``.
 
     Raises:
         GraphError: an argument is wrong; the message names the argument and the reason.

@@ -1,4 +1,4 @@
-"""``handful bench``: benchmarks against PyG, in one process, as ratios."""
+"""``handful bench``: benchmarks of handful against PyG in one process; the results are ratios."""
 
 from __future__ import annotations
 

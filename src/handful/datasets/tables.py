@@ -297,7 +297,8 @@ class TableFile:
             raise DatasetError(f"{self.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
-        """A column as float64: numbers; dates and durations in days; times of day in hours; text dates by ``format``.
+        """Convert a column to float64: numbers; dates and durations in days; times of day in hours; text dates by
+        ``format``.
 
         Infinite values raise an error. If ``missing`` is set, missing values are NaN; otherwise they raise an error.
         """

@@ -79,7 +79,7 @@ def shift(z: Tensor, by: int, bits: int = 64) -> Tensor:
 
 
 def signed(value: int, bits: int = 64) -> int:
-    """The signed number with the same bits as this unsigned one."""
+    """Convert an unsigned number to the signed number with the same bits."""
     return value - (1 << bits) if value >> (bits - 1) else value
 
 

@@ -136,7 +136,7 @@ def cut(
 
 
 def unsigned(indices: np.ndarray) -> np.ndarray:
-    """``indices`` as unsigned numbers in the same memory: kernels then omit the test for negative indices."""
+    """View ``indices`` as unsigned numbers, without a copy: kernels then omit the test for negative indices."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 
@@ -296,7 +296,7 @@ def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
 
 
 def counts(part: np.ndarray, m: int) -> np.ndarray:
-    """int64 ``(m,)``: the count of each number below ``m``, without the int64 copy of numpy's ``bincount``.
+    """int64 ``(m,)``: the number of nodes in each part below ``m``, without the int64 copy of numpy's ``bincount``.
 
     >>> counts(np.array([0, 2, 0, 3], np.uint8), 3)
     array([2, 0, 1])
@@ -322,7 +322,7 @@ def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
     """int64: for each part p, the nodes of p whose ranks are ``ranks[p]`` (distinct); the first node of a part has rank
     0.
 
-    One pass over ``part``, whose numbers are all below ``len(ranks)``; no permutation of the nodes is made.
+    This takes one pass over ``part``, whose values are all below ``len(ranks)``; no permutation of the nodes is made.
 
     >>> of_rank(np.array([1, 0, 1, 1], np.uint8), [np.array([0]), np.array([2, 1])])
     [array([1]), array([3, 2])]

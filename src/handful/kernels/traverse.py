@@ -11,7 +11,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 @kernel
 def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> int:
-    """Fill ``distance``, put the nodes into ``queue`` in the order of discovery, and return their number."""
+    """Fill ``distance``, put the nodes into ``queue`` in the order of discovery, and return the number of nodes."""
     distance[:] = -1
     distance[source] = 0
     queue[0] = source

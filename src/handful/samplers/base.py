@@ -25,7 +25,7 @@ class Deal(NamedTuple):
     """The partition of an epoch; its parts induce the batches."""
 
     part: np.ndarray
-    """``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part."""
+    """``(N,)``, the part of every node; a value of ``parts`` or above means no part."""
     parts: int
 
 

@@ -26,7 +26,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 
     Args:
         graph: the graph.
-        part: ``(N,)``, the part of every node; nodes with the number ``parts`` or above are in no part.
+        part: ``(N,)``, the part of every node; a value of ``parts`` or above means no part.
         parts: the number of parts.
     """
     if backend(graph.device) == "triton":

@@ -30,7 +30,7 @@ from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch: the m of RNS. The other samplers have options with about the same number of batches."""
+"""Batches per epoch: the m of RNS. The options of the other samplers give about the same number of batches."""
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
 """The method against which all other methods are tested."""

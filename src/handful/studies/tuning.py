@@ -250,7 +250,7 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
 
 
 def _judged(val: float | None, data: Graph) -> float:
-    """``val``; an error if ``val`` is not a number."""
+    """Return ``val``; raise an error if ``val`` is ``None`` or NaN."""
     if val is None or isnan(val):
         advice = "use a split with validation nodes of several classes"
         raise HandfulError(f"trials need validation, and {data.name} has no {data.metric} there: {advice}")

@@ -255,7 +255,7 @@ def begin(
 
 
 def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings) -> tuple[Graph, Sampler]:
-    """The graph with its task, and the sampler adapted to ``model``.
+    """Set the task of the graph, and adapt the sampler to ``model``; return both.
 
     Raises:
         HandfulError: the labels or the shards of the graph do not allow this model, sampler or setting.

@@ -274,7 +274,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """The unit of differences, for text after a number."""
+        """The unit of differences, to write after a number."""
         return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property

@@ -48,7 +48,8 @@ def _plain(model: Any) -> Any:
 
 PRODUCTS = {"SAGEConv": ("mean", "add", "sum"), "GINConv": ("add", "sum"), "GraphConv": ("mean", "add", "sum")}
 """Convolutions of PyG, with their aggregations, that give the same outputs for a sparse matrix as for its edges.
-``GCNConv`` also does, on a graph without self-loops. A sparse matrix takes one product, without a message per edge.
+On a graph without self-loops, this also holds for ``GCNConv``. A sparse matrix takes one product, without a message per
+edge.
 """
 
 
