@@ -122,9 +122,7 @@ def _of_field(field: Field[Any]) -> p.Option:
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
 NAMES = (*OWN, "metric")
-Split = Annotated[
-    str, typer.Option(help="Split if the table has none: `rh`, `rl`, `random:60/20/20`, `time:COLUMN`.")
-]
+Split = Annotated[str, typer.Option(help="Split if the table has none: `rh`, `rl`, `random:60/20/20`, `time:COLUMN`.")]
 OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: fit a new schema.")
 OWN["metric"] = p.option(str, "Handling", "Metric of the graph: `accuracy`, `average_precision` or `roc_auc`.")
 

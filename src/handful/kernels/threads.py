@@ -131,7 +131,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def _held(path: str) -> ExitStack:
-    """Hold the lock of a file, or continue without it after a timeout: then two processes compile the same kernel."""
+    """Hold the lock of a file; after a timeout, continue without the lock, so that two processes may compile the same
+    kernel.
+    """
     held = ExitStack()
     with suppress(Timeout, OSError):
         held.enter_context(FileLock(path, timeout=LONGEST_COMPILATION))

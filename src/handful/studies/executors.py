@@ -33,7 +33,9 @@ LOST_SECONDS = 60.0
 
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Popen[bytes]:
-    """A process of this machine for the job of ``folder``. If its parent ends, the process ends soon after."""
+    """Start a process on this machine for the job of ``folder``. If this process ends, the new process ends soon
+    after.
+    """
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
     with (folder / ERRORS).open("w") as errors:
@@ -109,7 +111,7 @@ class RayJob:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code; ``None`` while the job runs or waits."""
+        """Return the exit code; ``None`` while the job runs or waits."""
         return self.wait(timeout=0)
 
     def terminate(self, force: bool = False) -> None:
@@ -122,7 +124,7 @@ class RayJob:
         self.terminate(force=True)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """The exit code, after the end of the job."""
+        """Wait for the end of the job, and return the exit code."""
         ray = _ray()
         if self._code is not None or not ray.wait([self._reference], timeout=timeout)[0]:
             return self._code
@@ -142,11 +144,11 @@ Job = Popen[bytes] | RayJob
 
 
 def make_executor(kind: str, workers: int | None = None) -> Executor:
-    """An executor by name: ``local``, or ``ray``.
+    """Make an executor by name: ``local`` or ``ray``.
 
     Args:
         kind: the name.
-        workers: the number of parallel jobs. Default: one on this machine; the capacity of a cluster.
+        workers: the number of parallel jobs; by default 1 on this machine, or the capacity of a cluster.
 
     Raises:
         HandfulError: the name is unknown, or Ray is not installed.

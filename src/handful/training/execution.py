@@ -257,7 +257,9 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
 
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
-    """A function from a sample to its batch: it trims the sample (``trimmer``), and gathers features and labels."""
+    """A function that makes a batch from a sample: it trims the sample (``trimmer``), and gathers features and
+    labels.
+    """
     cut, graph = trimmer(model, trimmed), widened(graph, known)
     make = known.make_batch if known is not None else lambda sample: make_batch(graph, cut(sample))
     return lambda sample: add_label_counts(model, graph, sample, make(sample))
