@@ -2,7 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Modules are compiled when they are first imported: most of what is installed never is.
+# Modules are compiled when they are first imported: most installed modules never are. Bytecode must be kept then, or
+# every process compiles torch again, which takes seconds.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 SLOW := ipykernel, lightning, mkdocs, mlflow, powerlaw, ray, tensorboard, triton, wandb

@@ -121,7 +121,7 @@ def test_balanced_weights_change_the_decision_and_not_the_probabilities() -> Non
     assert np.array_equal(weighed.predict(x), weighed.predict_proba(x)[:, 1] >= np.float32(share))
 
 
-@pytest.mark.parametrize("ids", [None, "n"])
+@pytest.mark.parametrize("ids", [None, pytest.param("n", marks=pytest.mark.slow)])
 def test_scikit_learn_splits_the_nodes_of_a_bound_graph(graph: hf.Graph, ids: str | None) -> None:
     names = None if ids is None else np.array([f"{ids}{i}" for i in range(300)])
     bound = hf.NodeClassifier(**SMALL, graph=graph.replace(ids=names))  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from handful.errors import HandfulError
 pytest.importorskip("torch_geometric")
 
 
+@pytest.mark.slow
 def test_both_loaders_are_given_the_same_graph_by_turns() -> None:
     said: list[str] = []
     result = bench_loader(500, 4000, [2], rounds=2, seed=1, say=said.append)

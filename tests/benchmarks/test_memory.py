@@ -16,9 +16,8 @@ WARM = bench.SMALL
 SHAPE = Experiment(WARM, hidden=8, layers=2, norm="ln", dropout=0.3, sampler=RandomNodes(4), seeds=(0,))
 
 
-@pytest.mark.parametrize(
-    "way", [way if way == "handful_rns" else pytest.param(way, marks=pytest.mark.slow) for way in bench.MEMORY_WAYS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", bench.MEMORY_WAYS)
 def test_the_memory_of_every_way_is_measured(way: str) -> None:
     found = bench.measure_memory(way, SHAPE, 1, get_threads())
     assert found is not None
@@ -27,6 +26,7 @@ def test_the_memory_of_every_way_is_measured(way: str) -> None:
     assert found["above_graph_bytes"] >= 0
 
 
+@pytest.mark.slow
 def test_a_part_of_an_epoch_of_pyg_counts_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "seconds_of", lambda work: 3.0)
     took = [bench.measure_memory(way, SHAPE, steps, get_threads()) for way, steps in (("pyg_rns", 1), ("pyg_rns", 0))]

@@ -47,6 +47,7 @@ assert a_run(graph) == before
 """
 
 
+@pytest.mark.slow
 @needs_fork
 def test_kernels_and_torch_run_in_a_forked_child() -> None:
     finished("-c", FORKED.replace("hf.set_threads", "from handful.kernels.threads import set_threads; set_threads"))

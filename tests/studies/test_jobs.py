@@ -28,6 +28,7 @@ def job(tmp_path: Path) -> Experiment:
     return Experiment(graph, sampler=RandomNodes(2), hidden=8, layers=2, epochs=3, lr=0.01, seeds=(1, 2))
 
 
+@pytest.mark.slow
 def test_a_job_is_done_once_and_neither_another_one_nor_other_data_pass_for_it(job: Experiment, tmp_path: Path) -> None:
     seen: list[tuple[str, int, str]] = []
     first = run_jobs({"rns": job}, tmp_path / "out", progress=lambda *args: seen.append(args))["rns"]
