@@ -399,7 +399,10 @@ def make_run(rng: Random, files: Files) -> Made:
 def mutate_safetensors(rng: Random, data: bytes) -> bytes:
     """Another header over the same bytes."""
     size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + size])
+    try:
+        header = json.loads(data[8 : 8 + size])
+    except ValueError:  # changed before: it has no header any more
+        return data
     if "__metadata__" in header and rng.random() < 0.5:
         state = mutate.mutate_json(rng, header["__metadata__"]["state"].encode()).decode("utf-8", "replace")
         header["__metadata__"] = {"state": state}

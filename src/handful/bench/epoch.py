@@ -25,6 +25,7 @@ from handful.graph import Graph
 from handful.kernels.dispatch import backend
 from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads
+from handful.nn.network import usable_device
 from handful.samplers import RandomNodes
 from handful.training.cost import graph_bytes
 from handful.training.loop import train_epoch
@@ -63,7 +64,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
         say: called with the name of the current work.
     """
     assert isinstance(experiment.sampler, RandomNodes)
-    device, parts = torch.device(experiment.device), experiment.sampler.parts
+    device, parts = usable_device(experiment.device), experiment.sampler.parts
     graph = experiment.load(experiment.seeds[0])
     epochs = {
         "pyg_edge_index": pyg_epoch(experiment, graph),
