@@ -7,7 +7,7 @@ STAMP := .venv/.installed
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PYTEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
-SLOW := ipykernel, lightning, mkdocs, mlflow, powerlaw, ray, tensorboard, triton, wandb
+SLOW := fastapi, httpx, ipykernel, lightning, mkdocs, mlflow, nbclient, powerlaw, ray, tensorboard, triton, wandb
 # The files of these tests alone: to look for the marker in all of them is to import all of them.
 TRITON = $$(grep -rl --include='test_*.py' 'mark\.triton' tests)
 
