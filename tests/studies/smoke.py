@@ -120,8 +120,8 @@ def check_page(found: Finding, out: Path) -> None:
     assert [one.to_json() for one in findings] == [found.to_json()]
 
 
-def laptop(name: str, out: Path) -> Finding:
+def laptop(name: str, out: Path, epochs: int | None = None) -> Finding:
     """Run a study under ``laptop`` on debian with one seed, and check what every finding must be."""
-    found = run_study(name, Request("debian", budget="laptop", seeds=(42,), out=out))
+    found = run_study(name, Request("debian", budget="laptop", seeds=(42,), out=out, epochs=epochs))
     check(found)
     return found

@@ -50,6 +50,6 @@ def test_what_is_no_study_is_told() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["regimes", "samplers", "speedup", "architectures", "parts", "fanout"])
 def test_on_debian(name: str, tmp_path: Path) -> None:
-    found = laptop(name, tmp_path)
+    found = laptop(name, tmp_path, epochs=10)
     (cells,) = [found.payload[key] for key in ("cells", "rows", "curve") if key in found.payload]
     assert all(cell["test"]["mean"] > 0.2 for cell in cells)
