@@ -90,7 +90,7 @@ def predict(
     if opened.deployed != opened.folders:
         note("the models were trained on all labels: their accuracy on this graph does not hold for new nodes")
     if graph is None and opened.own_splits:
-        note(f"each seed has its own split; this is that of seed {opened.seed}, and others trained on its test nodes")
+        note(f"each seed has its own split; this is the split of seed {opened.seed}. Others train on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}
     counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}
     result: dict[str, Any] = {
@@ -107,7 +107,7 @@ def predict(
         "out": None if to is None else str(to),
         "preview": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
     }
-    title = f"{data.name}: {len(found):,} nodes" + (" whose label it would change" if changed else f" ({which})")
+    title = f"{data.name}: {len(found):,} nodes" + (" with another label" if changed else f" ({which})")
     tables = [found.table(title)] if len(found) else []
     if not changed and other is not None and len(other):
         tables.append(other.table(f"{len(other):,} have another label, the most confident first"))

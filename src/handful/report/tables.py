@@ -35,7 +35,7 @@ def rich_table(table: Table) -> RichTable:
     for i, name in enumerate(table.head):
         texts = [row[i].text for row in table.rows if row[i].text]
         numbers = sum(text[0] in "0123456789+-−–" for text in texts) * 2 > len(texts)
-        out.add_column(name, justify="right" if i and numbers else "left", no_wrap=i == 0)
+        out.add_column(name, justify="right" if i and numbers else "left", no_wrap=i == 0, overflow="fold")
     for row in table.rows:
         out.add_row(*[Text(cell.text, style=styles[cell.rank]) for cell in row])
     return out

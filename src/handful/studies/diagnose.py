@@ -119,7 +119,7 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
             one = [d.variance_per_target for d in diagnoses]
-            rows.append([Cell("R × targets"), *ranked([f"{value:.3g}" for value in one], one, highest=False)])
+            rows.append([Cell("R × targets"), *ranked([f"{value:,.4g}" for value in one], one, highest=False)])
     return Table(heading, ["", *(title(d.name) for d in diagnoses)], rows)
 
 
