@@ -1,4 +1,4 @@
-"""16-bit floats for numba, which lacks these dtypes: kernels get the bits as integers, and sum in float32.
+"""16-bit floats for numba, which does not have these dtypes: kernels get the bits as integers, and sum in float32.
 
 bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` do not change other
 dtypes, so one kernel works for float32, float64 and bfloat16.
@@ -17,17 +17,17 @@ from torch import Tensor
 
 
 def widen(value: Any) -> Any:
-    """The number whose bits are ``value``; inside kernels only."""
+    """The number whose bits are ``value``. Only kernels can call this function."""
     raise NotImplementedError
 
 
 def narrow(value: Any, like: Any) -> Any:
-    """``value`` as an element of the array ``like``, rounded to nearest even; inside kernels only."""
+    """``value`` in the dtype of the array ``like``, rounded to nearest even. Only kernels can call this function."""
     raise NotImplementedError
 
 
 def _extend(typing_context: Any, bits: Any) -> Any:
-    """Convert float16 to float32 by an instruction of the CPU."""
+    """Convert float16 to float32 with a CPU instruction."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
@@ -66,10 +66,10 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def columns(tensor: Tensor) -> np.ndarray:
-    """``array`` for a matrix that may be some columns of a wider matrix, without a copy.
+    """``array`` for a matrix that may be some columns of a wider matrix. The columns are not copied.
 
-    The rows of the result then have the length of the wider matrix's rows. A kernel must only read the columns of
-    ``tensor``.
+    In this case, the rows of the result are as long as the rows of the wider matrix. A kernel must read only the
+    columns of ``tensor``.
     """
     stride = tensor.stride(0)
     if tensor.is_contiguous() or tensor.stride(1) != 1 or stride < tensor.shape[1]:
