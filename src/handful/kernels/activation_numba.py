@@ -57,9 +57,7 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row, ``(2,
-    N)``.
-    """
+    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
     out, result = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
     arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(result)
     _over_blocks(_rows_forward, len(x), *arrays)
@@ -92,7 +90,7 @@ def _map(function: Any, like: Tensor, *args: Any) -> Tensor:
 
 
 def _partials(x: Tensor) -> np.ndarray:
-    """Zeros, to which the kernels add two sums for every block of rows and every column."""
+    """Two sums for every block of rows and every column, initialised with 0."""
     return np.zeros((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
 
 

@@ -20,7 +20,7 @@ from handful.kernels.bfloat16 import wide_dtype
 BLOCK = 256
 """The number of rows that are summed at once."""
 ROWS, COLUMNS = 16, 128
-"""The numbers of rows and columns in the tile of a program."""
+"""The number of rows and the number of columns in the tile of a program."""
 
 
 @triton.jit
@@ -165,9 +165,7 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row, ``(2,
-    N)``.
-    """
+    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
     x, result = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
     out = torch.empty_like(x)
     if x.numel():
@@ -215,7 +213,7 @@ def _part(x: Tensor) -> dict[str, Any]:
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """The shape of a tile that has whole rows: the wider the rows, the fewer."""
+    """The shape of a tile that has whole rows. If the rows are wide, the tile has fewer rows."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 

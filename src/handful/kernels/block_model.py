@@ -1,7 +1,7 @@
 """Draw a graph and its features from a stochastic block model. Every random number is a hash of (key, counter).
 
-A *place* is an index into ``member``, which lists the nodes class by class. Pairs ``first[p]`` to
-``first[p + 1] - 1`` belong to place p.
+A *place* is an index into ``member``, which lists the nodes class by class. Pairs ``first[p]`` to ``first[p + 1] - 1``
+belong to place p.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray
 @kernel
 def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any,
           power: float, homophily: float, key: Any, out: Any) -> None:  # fmt: skip
-    """Draw the other end of each pair of the places ``begin + lo`` to ``begin + hi - 1``."""
+    """Draw the second node of each pair of the places ``begin + lo`` to ``begin + hi - 1``."""
     classes = start.shape[0] - 1
     own = np.searchsorted(start, begin + lo, side="right") - 1
     for i in range(lo, hi):

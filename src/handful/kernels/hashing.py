@@ -91,7 +91,7 @@ def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.devic
 
 
 def threshold(p: float) -> int:
-    """The dropout threshold: an element is dropped if its bits are below it, which has probability ``p``."""
+    """The dropout threshold: elements whose random bits are below it, a fraction ``p`` of all elements, are dropped."""
     return min(round(p * 2**32), 2**32 - 1)
 
 
