@@ -36,10 +36,10 @@ class Adjacency:
         symmetric: whether the matrix equals its transpose: every edge has a reverse edge of the same weight.
         has_loops: whether an edge may lead from a node to itself.
         source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if the
-            source has no self-loop there. ``gcn_scale`` needs this degree for sources that are not targets. A square
-            matrix does not need it: its rows give the degrees.
+            source has no self-loop there. ``gcn_scale`` needs ``source_degree`` for sources that are not targets. A
+            square matrix has ``None``: its rows give the degrees.
         normalized: whether ``weight`` already contains the normalisation and the self-loops (LADIES, normalised
-            GraphSAINT). If true, ``mean`` and ``gcn`` are plain weighted sums.
+            GraphSAINT). If ``normalized``, ``mean`` and ``gcn`` are plain weighted sums.
         offset: the index of the first target among the sources.
         own_rows: int64 ``(targets,)``, the index of each target among the sources, if the targets are not the first
             sources (LADIES); -1 for a target that is not a source.
@@ -300,7 +300,7 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` with a self-loop of weight 1 added to every target that has none; a plain sum if ``normalized``.
+        """``mean`` with a self-loop of weight 1 added to every target that has none; A x if ``normalized``.
 
         If the graph has no self-loops, the result is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
@@ -376,7 +376,7 @@ class Adjacency:
         return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, where I contains only the missing self-loops. If ``normalized``, A x.
+        """D^(-1/2) (A + I) D^(-1/2) x, where I has only the missing self-loops; A x if ``normalized``.
 
         Args:
             x: ``(sources, F)``.
@@ -414,7 +414,7 @@ class KnownHop(Adjacency):
 
     @classmethod
     def of(cls, rows: Tensor, dtype: torch.dtype) -> KnownHop:
-        """The layer for the input ``rows``. It converts them to ``dtype``, the dtype of the parameters."""
+        """The layer for the input ``rows``. The layer converts the rows to ``dtype``, the dtype of the parameters."""
         none = torch.zeros(1, dtype=torch.int64, device=rows.device)
         return cls(none.expand(len(rows) + 1), none[:0], len(rows), normalized=True, dtype=dtype)
 
@@ -456,8 +456,8 @@ Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
 class _Product(torch.autograd.Function):
     """diag(left) A diag(right) x; if ``turned``, the product with the transposed matrix.
 
-    Each of the two products is the backward pass of the other. So gradients can be differentiated again, which the
-    penalty R(w) needs.
+    The product with the transposed matrix is the backward pass of the product, and vice versa. So gradients can be
+    differentiated again, which the penalty R(w) needs.
     """
 
     @staticmethod

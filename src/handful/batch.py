@@ -27,9 +27,9 @@ class Sample:
             targets, except for LADIES (``Adjacency.own_rows``).
         targets: int64 ``(t,)``, the rows of the output that the loss uses; empty if there is no training node.
         target_weight: float ``(t,)``, the weight of each target in the loss. The loss is the weighted sum over the
-            targets; if ``None``, it is their mean.
-        hops: the number of nodes within 0, 1, … hops of the targets. It is given only if the layers share one square
-            adjacency whose nodes are sorted by this distance, so that trimming only slices.
+            targets; if ``target_weight`` is ``None``, the loss is the mean.
+        hops: the number of nodes within 0, 1, … hops of the targets. ``hops`` is given only if the layers share one
+            square adjacency whose nodes are sorted by their distance to the targets. Trimming then only slices.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -67,7 +67,7 @@ class Sample:
         """One adjacency for each layer of a model with ``depth`` layers, from input to output.
 
         If the model has more layers than the sample, its first layers use all sampled edges, as with PyG's loaders. If
-        the model has fewer layers, it uses only the last layers of the sample.
+        the model has fewer layers than the sample, it uses only the last layers of the sample.
         """
         if self.shared:
             return self.layers * depth

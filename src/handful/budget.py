@@ -53,7 +53,7 @@ def anonymous() -> int:
 
 
 def free_memory() -> int | None:
-    """The bytes that this process may still allocate; ``None`` if the system does not report free memory."""
+    """The number of bytes that this process may still allocate; ``None`` if the system does not report free memory."""
     held, result = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
@@ -72,7 +72,7 @@ def read_sizes(path: Path = _STATUS) -> dict[str, int]:
 
 
 def room(memory: int | str, least: int, what: str) -> int:
-    """The bytes of the budget ``memory`` that the process does not use yet.
+    """The number of bytes of the budget ``memory`` that the process does not use yet.
 
     Raises:
         HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message names a

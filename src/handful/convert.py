@@ -145,7 +145,7 @@ def from_pyg(
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
     split. If there is no ``edge_attr``, ``edge_type`` becomes an ``edge_attr`` of width 1.
 
-    A ``Graph`` cannot hold other attributes: list them in ``drop``. Lost: the order of the edges.
+    A ``Graph`` cannot hold other attributes: list them in ``drop``. The order of the edges is lost.
 
     Args:
         data: a PyG ``Data``, with the split in boolean masks or in index tensors (``train_idx`` …).
@@ -212,8 +212,8 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class. Text ``ids`` are also lost, with a warning, since PyG's loaders
-    select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
+    The name, the class names, the metric and the positive class are lost. Text ``ids`` are also lost, with a warning,
+    since PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -260,7 +260,7 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
 def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
     """float32 ``(N, N)``, the adjacency matrix: entry ``[u, v]`` is the edge from ``u`` to ``v``.
 
-    Lost: everything except the edges and their weights.
+    Everything except the edges and their weights is lost.
 
     >>> to_scipy(Graph.from_edge_index([[0, 1], [1, 2]])).toarray().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
@@ -281,8 +281,8 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     """A graph from networkx; nodes are numbered in the order of ``graph.nodes``.
 
     Each edge of an undirected networkx graph becomes two directed edges. Parallel edges of a multigraph are kept. The
-    node attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Lost: node names and every other
-    attribute.
+    node attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Node names and all other
+    attributes are lost.
 
     Args:
         graph: any graph of networkx.
@@ -341,8 +341,8 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
 def to_networkx(graph: Graph) -> networkx.Graph:
     """A networkx graph: undirected if ``graph`` is undirected, and a multigraph if ``graph`` has repeated edges.
 
-    Nodes are numbers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
-    ``weight``. Lost: class names and metric.
+    Nodes are integers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
+    ``weight``. Class names and the metric are lost.
 
     >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))
     Graph named 'pair' with 2 nodes and 1 edges

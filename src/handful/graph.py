@@ -64,8 +64,8 @@ class Graph:
         train_mask, val_mask, test_mask: disjoint boolean masks ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
         edge_attr: float32 ``(E, D)``, edge features, for PyG modules that use them; ``None`` if there are none.
-        undirected: whether every edge has a reverse edge of the same weight. ``True`` requires this;
-            ``None`` computes it.
+        undirected: whether every edge has a reverse edge of the same weight. If ``True``, the edges are
+            checked; otherwise, the value is computed from the edges.
         num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
         metric: the metric for reports and for choosing the best epoch; if empty, the first metric in ``METRICS_OF`` for
             the kind of labels.
@@ -109,7 +109,7 @@ class Graph:
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
     """Whether the arrays are already validated, for example after a transfer to another device or by ``open_graph``.
-    Such arrays are not checked again.
+    Validated arrays are not checked again.
     """
 
     def __post_init__(self) -> None:
@@ -236,7 +236,7 @@ class Graph:
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
 
-        Both arrays are views. Do not keep them: ``share_memory_`` frees the memory of a view.
+        Both arrays are views. Do not keep these arrays: ``share_memory_`` frees the memory of a view.
 
         >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1

@@ -1,16 +1,18 @@
 """The mean-field neighbour ("stand-in"): an extra node in a batch that replaces a node's neighbours outside the part.
 
-The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. Its inputs are a row and the
-mean of the rows of the neighbours, so φ₁(X_1, X_2)_v is the output for the *mean* neighbour of v. If some neighbours of
-v are not in the part B of v, the aggregation of v includes this output as one more neighbour, with weight λ:
+The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. The inputs of φ₁ are a
+node's row and the mean of its neighbours' rows, so φ₁(X_1, X_2)_v is the output for the *mean* neighbour of v. If some
+neighbours of v are not in the part B of v, the aggregation of v includes this output as one more neighbour, with weight
+λ:
 
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
-- **First hop.** If ``first_hop`` is ``exact``, every row uses X_1: h_v = φ₁(X_0, X_1)_v. If it is ``sampled``, the rows
-  that the second layer computes use z_v instead of X_1, by the same formula with h = X_0, h' = X_1 (``gather_hops``).
+- **First hop.** If ``first_hop`` is ``exact``, every row uses X_1: h_v = φ₁(X_0, X_1)_v. If ``first_hop`` is
+  ``sampled``, the rows that the second layer computes use z_v instead of X_1, by the same formula with h = X_0 and
+  h' = X_1 (``gather_hops``).
   X_1 is the exact mean, so the expectation of z_v is exact for every λ. The sampling adds noise, which regularises.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
-    X_4, … is not better, and needs more rows per layer: docs/survey.md.)
+  X_4, … is not better, and needs more rows per layer: docs/survey.md.)
 
 Stand-ins are ordinary nodes and edges of the batch, so every backbone, device and execution mode supports them.
 Evaluation is exact and uses no stand-ins.

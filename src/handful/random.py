@@ -8,7 +8,7 @@ import numpy as np
 def generator(seed: int, *keys: int) -> np.random.Generator:
     """The random number generator for these keys.
 
-    Its numbers are the same on every machine and device, and for any number of threads.
+    The generator gives the same numbers on every machine and device, and for any number of threads.
 
     Args:
         seed: the seed of the run.

@@ -139,7 +139,7 @@ def own_device(device: str | torch.device) -> str | torch.device:
 def agreed() -> Iterator[None]:
     """A context in which an error on one rank becomes an error on all ranks, so that no rank waits for a failed rank.
 
-    Every rank must enter the context. Inside it, a rank may wait for other ranks only in a nested ``agreed``.
+    Every rank must enter the context. Inside the context, a rank may wait for other ranks only in a nested ``agreed``.
 
     Raises:
         ToldElsewhere: another rank has failed. Only the failed rank with the lowest number raises its own error.
@@ -196,7 +196,7 @@ def broadcast(value: Any) -> Any:
 
 
 def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Send the tensors of rank 0 to all ranks, and return them, on the CPU."""
+    """Send the tensors of rank 0 to all ranks. Return the tensors on the CPU."""
     kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
     out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
     for name, one in out.items():

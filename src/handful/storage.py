@@ -46,7 +46,7 @@ FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema"
 
 
 def is_saved(path: str | Path) -> bool:
-    """Whether ``path`` is a folder with the header of a saved graph. The other files are not checked.
+    """Whether ``path`` is a folder with the header of a saved graph. Files other than the header are not checked.
 
     >>> is_saved("no-such-folder")
     False
@@ -65,7 +65,7 @@ def save(graph: Graph, path: str | Path) -> Path:
         The path of the folder.
 
     Raises:
-        DatasetError: something else is at ``path``.
+        DatasetError: ``path`` is a file, or a folder with other contents.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -92,8 +92,9 @@ class Folder:
     valid graph.
 
     Args:
-        path: the temporary folder of the files. The caller may put scratch files there, and must remove them.
-        fields: the fields of ``Graph`` that are not arrays. The caller sets them before the end of ``saving``.
+        path: the temporary folder of the files. The caller may put scratch files into this folder, and must remove
+            them.
+        fields: the fields of ``Graph`` that are not arrays. The caller must set the fields before ``saving`` ends.
         arrays: the header entry of each array that is complete.
     """
 
@@ -162,7 +163,7 @@ def saving(path: str | Path) -> Iterator[Folder]:
 
 
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
-    """Open the graph in the folder ``path``, memory-mapped.
+    """Open the graph in the folder ``path``. The arrays are memory-mapped.
 
     Changes to the tensors stay in memory; they do not change the files.
 
@@ -184,7 +185,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
 
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
-    """Call ``look`` and return its result. If it fails because another process is replacing ``path``, try again."""
+    """Call ``look`` and return its result. If ``look`` fails because another process replaces ``path``, retry."""
     for _ in range(SWAP_TRIES):
         before = _stamp(path, {})
         try:
@@ -221,8 +222,8 @@ def read_fields(header: dict[str, Any]) -> dict[str, Any]:
 def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dict[str, Any], Callable[[], None] | None]:
     """Memory-map the arrays of a folder. Also return a function that marks the files as verified.
 
-    The caller calls this function after the arrays have passed all checks. It is ``None`` if this user has verified the
-    same files before. Otherwise, the checksum of every file is checked here.
+    The caller calls the returned function after the arrays have passed all checks. The checksum of every file is
+    checked here, unless this user has verified the same files before; in this case, the returned function is ``None``.
 
     Args:
         path: the folder.
@@ -256,7 +257,7 @@ class ArrayFile:
         self._writing: Future[Any] = worker.submit(file.write, self._header())
 
     def _header(self) -> bytes:
-        """The header of the file. Its length does not depend on the number of rows: numpy pads it."""
+        """The header of the file. The length of the header does not depend on the number of rows: numpy pads it."""
         out = io.BytesIO()
         shape = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
         np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
@@ -396,7 +397,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of a file whose first ``start`` bytes are moved to the end."""
+    """The checksum of a file, computed as if the first ``start`` bytes were at the end of the file."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))
@@ -411,7 +412,7 @@ def _crc32(path: Path, start: int) -> str:
 def _stamp(path: Path, entries: Entries) -> str:
     """The inode, size and times of every file, as JSON; empty if a file is missing.
 
-    Only the system can set the inode's change time, so a changed file never matches.
+    Only the system can set the inode's change time, so the stamp of a changed file never matches.
     """
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:

@@ -19,18 +19,18 @@ from handful.kernels.reach import edges_of_rows, reach, rows_among, with_all
 
 S = TypeVar("S", bound=Sample)
 WORTH = 0.9
-"""If more than this fraction of the rows would remain, a sample is not trimmed: it costs more than it saves."""
+"""If more than this fraction of the rows would remain, trimming is skipped: it would cost more than it saves."""
 
 
 def trim(sample: S, depth: int, whole: int | None = None) -> S:
     """Trim ``sample`` to ``depth`` layers, each with only the nodes and edges that the targets depend on.
 
-    Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the
-    index of a node. The model must pass information between nodes only along edges. BatchNorm does not: its statistics
-    depend on all nodes. If ``whole`` is given, all nodes stay, and the first ``whole`` layers compute all nodes.
-    Degrees are the degrees in the sample before trimming. The sample is returned unchanged if its layers are already
-    rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for the device
-    once.
+    Loss and gradients stay the same up to rounding. Dropout drops different elements, since its mask depends on the
+    index of a node. The model must pass information between nodes only along edges. This excludes BatchNorm, whose
+    statistics depend on all nodes. If ``whole`` is given, all nodes stay, and the first ``whole`` layers compute all
+    nodes. Degrees are the degrees in the sample before trimming. The sample is returned unchanged if its layers are
+    already rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for
+    the device once.
     """
     squares = whole or 0
     free = depth - squares

@@ -3,7 +3,7 @@
     out = max(0, norm(x)) · keep / (1 - p),   keep[i, j] = hash(seed, i, j) ≥ p
 
 The result is the same as from ``torch.nn.BatchNorm1d`` or ``LayerNorm``, then ``relu``, then inverted dropout. No mask
-is stored: the gradient passes where the output is positive. bfloat16 and float16 inputs are summed in
+is stored: the gradient passes where the output is positive. Inputs in bfloat16 or float16 are summed in
 float32. The kernels are in ``activation_numba`` and ``activation_triton``.
 
 ``seed`` determines the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
@@ -89,7 +89,7 @@ def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor,
 
 
 def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
-    """``x`` after dropout. The mask is exactly the mask of the kernels."""
+    """``x`` after dropout. The kernels use exactly the same mask."""
     if p == 0.0:
         return x
     keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)

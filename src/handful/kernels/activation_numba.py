@@ -49,8 +49,8 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
     """``scale · g + pull · (x - mean) + constant``, where g is ``grad``, propagated back through dropout and ReLU.
 
-    g is 0 where ``out`` is 0. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If ``columns``
-    is ``None``, the result is g, and ``x`` is not read.
+    Where ``out`` is 0, g is also zero. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If
+    ``columns`` is ``None``, the result is g, and ``x`` is not read.
     """
     given = (None if one is None else array(one) for one in (x, out, grad, columns))
     return _map(_columns_backward, out, *given, _scale(p, out))
@@ -78,7 +78,7 @@ def rows_backward(
 
 
 def _over_blocks(function: Any, rows: int, *args: Any) -> None:
-    """Call ``function(lo, hi, *args)`` on ranges of blocks of ``BLOCK`` rows."""
+    """Call ``function(lo, hi, *args)`` for ranges of blocks. A block has ``BLOCK`` rows."""
     run(function, even_ranges(-(-rows // BLOCK), get_threads()), *args)
 
 

@@ -158,8 +158,8 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
     """``scale · g + pull · (x - mean) + constant``, where g is ``grad``, propagated back through dropout and ReLU.
 
-    g is 0 where ``out`` is 0. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If ``columns``
-    is ``None``, the result is g, and ``x`` is not read.
+    Where ``out`` is 0, g is also zero. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If
+    ``columns`` is ``None``, the result is g, and ``x`` is not read.
     """
     return _map(_columns_backward, out, x, out, grad, columns, SCALE=hashing.scale(p))
 

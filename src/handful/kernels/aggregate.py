@@ -18,7 +18,7 @@ CHUNK = 1 << 22
 
 
 class Scaled(NamedTuple):
-    """The matrix ``diag(left) · A · diag(right)``. ``None`` stands for all ones.
+    """The matrix ``diag(left) · A · diag(right)``. A value of ``None`` stands for all ones.
 
     Args:
         indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.

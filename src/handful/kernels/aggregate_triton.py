@@ -110,8 +110,8 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
 
 
 def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **options: Any) -> None:
-    """Run ``kernel`` for the tails of all rows, if ``tails`` is not 0. Then run it for the rows, which add the sums of
-    their tails.
+    """Run ``kernel`` for the tails of all rows, if ``tails`` is positive. Then run it for the rows, which add the sums
+    of their tails.
     """
     for tail, count in [(True, tails)] * (tails > 0) + [(False, rows)]:
         kernel[(count, columns)](*args, TAIL=tail, SPLIT=tails > 0, CHUNK=CHUNK, **options)
@@ -126,7 +126,7 @@ def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
 
 
 def by_row(x: Tensor) -> Tensor:
-    """``x`` with contiguous rows; it may be some columns of a wider matrix."""
+    """``x`` with contiguous rows. The result may still be some columns of a wider matrix."""
     return x if x.stride(1) == 1 else x.contiguous()
 
 

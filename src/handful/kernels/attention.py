@@ -6,9 +6,9 @@ edge.
 Every target attends to itself exactly once, whether or not the adjacency has this self-loop. Edge weights are not
 used, not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
 
-The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the contribution to
-the output of edges with a positive score. This contribution gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu =
-0 for a softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The kernels
+The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the part of the
+output that comes from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu
+= 0 for a softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The kernels
 are in ``attention_numba`` and ``attention_triton``.
 """
 
@@ -52,7 +52,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
 
 
 def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
-    """``attention`` in plain torch, for any device and for second derivatives. It needs O(E·F) of memory."""
+    """``attention`` in plain torch, for any device and for second derivatives. This version needs O(E·F) of memory."""
     wide = wide_dtype(x)
     sources, targets = adj.edge_index
     own = torch.arange(adj.num_targets, device=x.device)

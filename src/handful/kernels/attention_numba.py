@@ -18,8 +18,9 @@ from handful.kernels.threads import kernel, over_rows
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return three tensors: the output, the positive part, and ``(3, targets, heads)`` statistics.
 
-    The positive part is the contribution to the output of edges with a positive score; it is empty unless ``keep``. The
-    statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of positive scores.
+    The positive part is the part of the output that comes from edges with a positive score. It is empty unless
+    ``keep``. The statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of
+    positive scores.
     """
     x, a_dst = given.x, given.a_dst
     shape = len(a_dst), *x.shape[1:]

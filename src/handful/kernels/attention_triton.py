@@ -32,8 +32,8 @@ def leaky(raw):
 def other_ends(indices, e, start, stop, own):
     """The nodes at the other end of the edges ``e``, and a mask of the valid edges.
 
-    Valid edges are ``start`` to ``stop - 1``, except self-loops, and edge ``start - 1``, which stands for the one
-    self-loop of every row.
+    The edges ``start`` to ``stop - 1`` are valid, except for self-loops. Edge ``start - 1`` is also valid: it stands
+    for the one self-loop of every row.
     """
     u = tl.load(indices + e, mask=(e >= start) & (e < stop), other=0).to(tl.int64)
     valid = (e < stop) & ((u != own) | (e < start))
@@ -136,8 +136,9 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return three tensors: the output, the positive part, and ``(3, targets, heads)`` statistics.
 
-    The positive part is the contribution to the output of edges with a positive score; it is empty unless ``keep``. The
-    statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of positive scores.
+    The positive part is the part of the output that comes from edges with a positive score. It is empty unless
+    ``keep``. The statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of
+    positive scores.
     """
     x, a_src, a_dst, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]

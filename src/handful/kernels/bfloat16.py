@@ -1,7 +1,7 @@
 """16-bit floats for numba, which does not have these dtypes: kernels get the bits as integers, and sum in float32.
 
-bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` do not change other
-dtypes, so one kernel works for float32, float64 and bfloat16.
+Kernels get bfloat16 as uint16, and float16, which they only read, as int16 values. ``widen`` and ``narrow`` do not
+change other dtypes, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def columns(tensor: Tensor) -> np.ndarray:
-    """``array`` for a matrix that may be some columns of a wider matrix. The columns are not copied.
+    """``array`` for a matrix that may consist of some columns of a wider matrix. Such columns are not copied.
 
-    In this case, the rows of the result are as long as the rows of the wider matrix. A kernel must read only the
-    columns of ``tensor``.
+    The rows of the result may be as long as the rows of the wider matrix, so a kernel must read only the columns of
+    ``tensor``.
     """
     stride = tensor.stride(0)
     if tensor.is_contiguous() or tensor.stride(1) != 1 or stride < tensor.shape[1]:

@@ -43,8 +43,8 @@ def draw_ends(
     """Draw the second node of every pair that belongs to the given places.
 
     With probability ``homophily``, the second node has the class of the pair's place; otherwise it has another class,
-    drawn uniformly. Its rank in this class is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1),
-    low = offset^power and high = (size of the class + offset)^power.
+    drawn uniformly. The rank of the second node in its class is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u
+    uniform in [0, 1), low = offset^power and high = (size of the class + offset)^power.
 
     Args:
         first: int64 ``(places + 1,)``, the first pair of each given place.

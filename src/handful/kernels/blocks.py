@@ -60,7 +60,7 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
 
     Args:
         indptr, indices: a checked CSR, rows × sources.
-        weight: ``(edges,)``, or empty.
+        weight: ``(edges,)``, or empty if edges have no weights.
         num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
     """

@@ -57,16 +57,16 @@ def in_buckets(
     """Make the records of edges, sorted by bucket; within a bucket, the order of the edges is kept.
 
     Args:
-        rows, columns: integers ``(edges,)``, targets and sources. They must be from 0 to ``bound - 1``; this is
-            checked.
+        rows, columns: integers ``(edges,)``, targets and sources. The function checks that all ids are from 0 to
+            ``bound - 1``.
         bound: the number of nodes.
         base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that this bucket
             exists.
         both: whether each edge also gives a record for its reverse.
 
     Returns:
-        The records, ``(records, 2)``, with the dtype of ``rows``; the start of each bucket, ``(buckets + 1,)``; and -1.
-        If an edge is invalid, there are no records, and the last value is the index of the edge instead of -1.
+        The records, ``(records, 2)``, with the dtype of ``rows``; the start of each bucket, ``(buckets + 1,)``; and
+        the index of the first invalid edge, or -1 if all edges are valid. If an edge is invalid, there are no records.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
     counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))

@@ -72,7 +72,7 @@ def coo_to_csr(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sort edges by (row, col), and return ``indptr``, ``indices`` and each edge's index in the input.
 
-    The last array is empty unless ``with_order``. Two stable counting sorts are used: by column, then by row. The ids
+    The third array is empty unless ``with_order``. Two stable counting sorts are used: by column, then by row. The ids
     are not checked.
     """
     col_rows = np.empty(len(cols), index_dtype(num_rows))
@@ -109,7 +109,10 @@ def counting_sort(
 def transpose(
     indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of the reversed edges, with sorted rows. If ``with_order``, also each edge's index in the input."""
+    """The CSR of the reversed edges, with sorted rows, and each edge's index in the input.
+
+    The third array is empty unless ``with_order``.
+    """
     t_indptr = key_starts(indices, 0, num_cols)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)

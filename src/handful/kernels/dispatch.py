@@ -70,13 +70,13 @@ class OnTheirDevice:
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is installed. GPU builds of torch include it."""
+    """Whether Triton is installed. GPU builds of torch include Triton."""
     return find_spec("triton") is not None
 
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """A context in which all kernels use the implementation ``which`` on any device. This is for tests.
+    """A context, for tests, in which all kernels use the implementation ``which`` on any device.
 
     Triton runs on the CPU only in its interpreter: ``TRITON_INTERPRET=1`` must be set before its kernels are imported.
     """
@@ -107,8 +107,8 @@ class Fused(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """The output, and the tensors that the backward pass needs. These tensors begin with the inputs, or with values
-        for which ``twin`` has the same gradients.
+        """The output, and the tensors that the backward pass needs. The saved tensors begin with the inputs, or with
+        values for which ``twin`` has the same gradients.
         """
 
     @abstractmethod

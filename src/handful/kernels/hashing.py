@@ -56,7 +56,7 @@ def column_bits(key: Any, column: int) -> Any:
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
     """The random bits of a matrix, as int32, whose products wrap around.
 
-    They are computed in place, with one temporary array of four bytes per element.
+    The bits are computed in place, with one temporary array of four bytes per element.
     """
     key = mix64_torch(torch.tensor([signed(seed)], device=device))
     key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
@@ -85,7 +85,9 @@ def signed(value: int, bits: int = 64) -> int:
 
 
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
-    """The dropout mask, bool ``(rows, columns)``: which elements to keep. It uses plain torch, for any device."""
+    """The dropout mask, bool ``(rows, columns)``: which elements to keep. The mask is computed in plain torch, on any
+    device.
+    """
     # Unsigned numbers in int32 compare correctly if the highest bit of both is flipped.
     return bits_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
 

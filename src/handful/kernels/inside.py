@@ -1,4 +1,4 @@
-"""Find the edges inside the parts of a partition, in one pass over an edge list. Their order in the list is kept."""
+"""Find the edges inside the parts of a partition, in one pass over an edge list. Each part keeps the list order."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""If there are at most this many parts, a part stores the indices of its edges. Otherwise, it stores the two ends of
-its edges, which take twice the memory.
+"""If there are at most this many parts, a part stores the indices of its edges. If there are more, a part stores the
+two ends of its edges, which take twice the memory.
 """
 
 

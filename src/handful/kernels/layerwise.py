@@ -8,8 +8,7 @@ The nodes of the batch are the first nodes of ``previous``. Other nodes of ``pre
 drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes without replacement, every node gets an exponential arrival time with rate p_i, and the nodes with the
-earliest times are drawn. A node's time depends only on the key and its id. The nodes are drawn on the host for every
-device.
+earliest times are drawn. A node's time depends only on the key and its id. The nodes are always drawn on the host.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from handful.kernels.hashing import uniform
 from handful.kernels.threads import kernel
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-"""``indptr``, ``indices`` and the weights of a graph, or ``None`` for an unweighted graph."""
+"""``indptr``, ``indices`` and the edge weights of a graph. The weights are ``None`` for an unweighted graph."""
 
 
 class Layer(NamedTuple):
@@ -45,7 +44,7 @@ class Layer(NamedTuple):
 def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
     """U = P[rows] as a CSR, and the sum over each column of the squared entries of U, float64 ``(N,)``.
 
-    Each row of U starts with the entry of the row's own node. The sums are p before normalisation.
+    Each row of U starts with the entry of the row's own node. These sums, after normalisation, are the probabilities p.
     """
     room = rows.shape[0]
     for i in range(rows.shape[0]):

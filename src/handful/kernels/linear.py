@@ -1,8 +1,8 @@
 """Linear layers, in float32, or in bfloat16 with float32 master weights.
 
-bfloat16 is used if the input is bfloat16 or autocast requests bfloat16. On a CPU with hardware support for
-bfloat16, torch's own product is used. On other CPUs, that product is several times slower than a float32 product. So
-chunks of rows are converted to float32, multiplied while they are in the cache, and converted back.
+bfloat16 is used if the input is bfloat16, or if autocast requests it. On a CPU with hardware support for
+bfloat16, torch's own product is used. On other CPUs, torch's product is several times slower in bfloat16 than in
+float32. There, chunks of rows are converted to float32, multiplied while they are in the cache, and converted back.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def as_asked(x: Tensor) -> Tensor:
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """Add ``x · weightᵀ`` to ``out`` in place. If all dtypes are equal, no other tensor of this size is made."""
+    """Add ``x · weightᵀ`` to ``out`` in place. If all dtypes are equal, no other tensor of its size is made."""
     if out.dtype == x.dtype == weight.dtype:
         return out.addmm_(x, weight.T)
     return out.add_(linear(x, weight))
@@ -78,7 +78,9 @@ class PooledLinear(Fused):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
-    """``a · b + bias`` on the CPU, for ``a`` and ``b`` of the same dtype. If ``onto`` is given, add ``a · b`` to it."""
+    """``a · b + bias`` on the CPU, for ``a`` and ``b`` of the same dtype. If ``onto`` is given, add ``a · b`` to
+    ``onto``.
+    """
     out = memory.empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:

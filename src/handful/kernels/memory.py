@@ -1,6 +1,6 @@
 """Memory reuse: the memory of a freed activation is kept for later activations.
 
-The system clears every page of a new block. For the activations of a layer, this takes a quarter of the time of the
+The system clears every page of a new block. Clearing the activations of a layer takes a quarter of the time of the
 matrix product that computes them. ``empty`` returns blocks that earlier tensors no longer use. The total size of all
 blocks is at most 9/8 of the peak size of the blocks in use. ``release`` returns the unused blocks to the system.
 """
@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks with fewer bytes than this come from torch's allocator, since they are many, and clearing them is fast.
+"""Blocks with fewer bytes than this come from torch's allocator, since small blocks are many, and clearing them is
+fast.
 """
 ALIGNMENT = 64
 
@@ -113,9 +114,9 @@ def release() -> None:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy ``tensor`` to ``device``. A copy to a GPU uses pinned memory, and the host does not wait for it.
+    """Copy ``tensor`` to ``device``. A copy to a GPU uses pinned memory, and the host does not wait for the copy.
 
-    The copy runs on the current stream. torch keeps the pinned memory until the copy is done.
+    The copy runs on the current stream, and torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)

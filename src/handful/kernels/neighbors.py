@@ -24,8 +24,8 @@ NODE = (1 << TREE) - 1
 _FEW = 4_000
 """For at most this many rows, one thread is faster than two."""
 _SCAN = 48
-"""For at most this many picks from a row, each pick is compared with the earlier picks. For more picks, all are drawn
-in one pass over the row.
+"""For at most this many picks from a row, each pick is compared with the earlier picks. More picks are drawn in one
+pass over the row.
 """
 
 
@@ -89,7 +89,9 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Write the index of each key to ``numbers``. If ``add``, add unknown keys. Return the number of known keys."""
+    """Write the index of each key to ``numbers``. If ``add``, unknown keys get new indices. Return the number of known
+    keys.
+    """
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:
@@ -281,7 +283,7 @@ def pick(
     Args:
         start, stop: the start and end of the rows.
         count: the maximum number of edges to pick from each row.
-        replace: whether to draw with replacement. If true, every row that has edges gives ``count`` picks.
+        replace: whether to draw with replacement. With replacement, every row that has edges gives ``count`` picks.
         weight: the weight of every edge. Probabilities are proportional to weights; ``None`` makes them equal.
         key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
         names: int64, an integer that identifies each row; if ``None``, the index of the row.
@@ -352,7 +354,7 @@ def _over(function: Any, count: int, threads: int, *args: Any) -> int:
 
 
 class Neighborhood(NamedTuple):
-    """The sample around some seeds. Its nodes are the seeds, followed by the new nodes of each hop."""
+    """The sample around some seeds. The nodes of the sample are the seeds, followed by the new nodes of each hop."""
 
     nodes: np.ndarray
     """int64, the ids of the nodes in the graph."""

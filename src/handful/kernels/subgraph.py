@@ -1,7 +1,7 @@
 """Induced subgraphs of one node set, or of all parts of a partition in one pass over the edges.
 
-The pass reads the rows in order, one block of rows at a time (``cut``). It keeps an edge if source and target are in
-the same part. The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor.
+The pass reads the rows in order, one block of rows at a time (``cut``). The pass keeps an edge if source and target are
+in the same part. The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor.
 About one edge in m is kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine.
 ``part_csr`` renumbers the edges of one part.
 """
@@ -23,8 +23,8 @@ AHEAD = np.uint64(32)
 """The distance, in edges, at which the part of a source is prefetched: in a large graph, the array of parts does not
 fit in the cache.
 
-If the array fits in the cache, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used for all
-sizes.
+If the array of parts fits in the cache, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used
+for all sizes.
 """
 
 
@@ -107,7 +107,7 @@ def cut(
     Args:
         begin: the node of the first row.
         indptr: int64 ``(rows + 1,)``, the start of each row in ``indices``.
-        indices: the sources of the rows, which are not checked. The array may also contain other rows.
+        indices: the sources of the rows, which are not checked. ``indices`` may also contain other rows.
         part: ``(N,)``, the part of every node of the graph; ``m`` or more for a node in no part.
         m: the number of parts.
         values: one value for each entry of ``indices``, such as the edge weights.
@@ -143,7 +143,7 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-    """Split the rows of a CSR into ranges. Rows plus edges of a range are at most ``size``, unless it has only one row.
+    """Split the rows of a CSR into ranges. A range has at most ``size`` rows plus edges, unless it has only one row.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -192,7 +192,7 @@ def _bitmap(nodes: Any, n: int) -> Any:
     """Make a bitmap of the set ``nodes``, from which the rank of a member is computed quickly.
 
     The bitmap has two numbers for every 64 nodes of the graph: a word with one bit per node, and the number of members
-    in earlier words. It takes a fifth of a byte per node.
+    in earlier words. The bitmap takes a fifth of a byte per node.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -297,7 +297,9 @@ def induced(
 
 @kernel
 def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
-    """Count how often each part occurs in ``part[lo:hi]``, and add the counts to ``out``. Larger values are ignored."""
+    """Count how often each part occurs in ``part[lo:hi]``, and add the counts to ``out``. Values of ``len(out)`` or
+    more are ignored.
+    """
     for v in range(lo, hi):
         if part[v] < out.shape[0]:
             out[part[v]] += 1
@@ -329,7 +331,7 @@ def _of_rank(part: Any, ranks: Any, cursor: Any, end: Any, seen: Any, out: Any) 
 
 
 def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
-    """For each part p, the nodes of p with the ranks ``ranks[p]``, int64. The first node of a part has rank 0.
+    """For each part p, the nodes of p whose ranks are ``ranks[p]``, as int64 ids. The first node of a part has rank 0.
 
     The ranks of a part must be distinct, and all values of ``part`` must be below ``len(ranks)``. ``part`` is read only
     once, and no permutation of the nodes is made.

@@ -138,7 +138,7 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
     """If the row of a piece is at distance ``hop - 1``, lower the distances of the sources in the piece to ``hop``.
 
-    Several programs may write to the same node at once. This is safe: all programs write ``hop``.
+    Several programs may write to the same node at once, but all of them write ``hop``.
     """
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):

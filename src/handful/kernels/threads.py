@@ -55,7 +55,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def _outnumber_cores() -> None:
-    """Start more GNU OpenMP threads than there are cores. Then idle OpenMP threads sleep instead of spinning.
+    """Start more GNU OpenMP threads than there are cores, so that idle OpenMP threads sleep instead of spinning.
 
     ``OMP_WAIT_POLICY=PASSIVE`` has the same effect, but OpenMP reads it only once, when torch is imported. The
     additional threads belong to a thread of handful that never ends; they also sleep.

@@ -1,4 +1,7 @@
-"""Random walks, many in parallel: plain walks, and the walks of node2vec with p and q. Steps follow CSR edges."""
+"""Random walks, many in parallel: plain walks, and the walks of node2vec with p and q.
+
+A step of a walk follows an edge of the CSR.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _TRIES = 32
 def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) -> float:
     """The weight of a step to ``x`` from a node that was reached from ``t``.
 
-    It is 1/p if ``x`` is ``t``, 1 if ``x`` is a neighbour of ``t``, and 1/q otherwise.
+    The weight is 1/p if ``x`` is ``t``, 1 if ``x`` is a neighbour of ``t``, and 1/q otherwise.
     """
     if x == t:
         return back

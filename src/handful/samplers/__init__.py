@@ -1,4 +1,4 @@
-"""Samplers, which draw the batches. Each sampler has its own file and a method ``sample(graph, seed, epoch)``."""
+"""Samplers draw the batches of an epoch. Each sampler has its own file and a method ``sample(graph, seed, epoch)``."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1
 
 
 def ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
-    """Yield ``items`` in order. A thread computes them, at most ``depth`` items ahead of the consumer."""
+    """Yield ``items`` in order. A thread computes the items, at most ``depth`` items ahead of the consumer."""
     making: Iterator[Any] = run_ahead(repeat(partial(next, items, _END)), depth)
     for item in making:
         if item is _END:

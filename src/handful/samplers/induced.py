@@ -74,7 +74,7 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
 
 
 def weighted_csr(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The arrays of ``Graph.topology``, and the edge weights on the CPU; ``None`` for an unweighted graph."""
+    """The arrays of ``Graph.topology``, and the edge weights. The weights are ``None`` for an unweighted graph."""
     return *graph.topology, None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
 
 

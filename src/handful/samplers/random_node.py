@@ -37,7 +37,7 @@ class RandomNodes(Sampler):
             random nodes.
         stratify: whether every block has the same fraction of the training nodes of each class.
         fraction: if given, every step independently draws this fraction of the nodes, instead of a block; an epoch has
-            ⌈1/fraction⌉ steps. Unlike 1/m, it can be any number above 0 and up to 1.
+            ⌈1/fraction⌉ steps. Unlike 1/m, the fraction can be any number above 0 and up to 1.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

@@ -120,8 +120,8 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
         loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
 
     α_vu estimates the probability that a subgraph with v contains u. So the expectation of the weighted sum over v's
-    edges is the mean aggregation of the whole graph. p_v estimates the probability of v. So the expectation of the loss
-    is L_full (paper, Eq. 1). Nodes and edges that were never sampled count as sampled once.
+    edges is the mean aggregation of the whole graph. The probability that a subgraph contains v is estimated by p_v. So
+    the expectation of the loss is L_full (paper, Eq. 1). Nodes and edges that were never sampled count as sampled once.
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]

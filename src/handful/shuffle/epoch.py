@@ -1,10 +1,12 @@
 """An epoch within a memory budget. The batches are the same, byte for byte, as without a budget.
 
-1. Every node gets its part (``Deal``).
-2. The edges are read once, in order. Edges whose two ends are in the same part, about one in m, are stored by part.
-3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss.
-4. Features and labels are read once, in order. The rows of the remaining nodes are stored by part.
-5. The batches are yielded one after another.
+The steps of an epoch, in this order:
+
+- Every node gets its part (``Deal``).
+- The edges are read once, in order. Edges whose two ends are in the same part, about one in m, are stored by part.
+- Part by part, the edges are renumbered and trimmed to the receptive field of the loss.
+- Features and labels are read once, in order. The rows of the remaining nodes are stored by part.
+- The batches are yielded one after another.
 
 Stored arrays are in memory if the budget allows it, otherwise in files (``Scratch``).
 """
@@ -48,7 +50,7 @@ POPULATE_READ = 22
 constant.
 """
 READERS = 2
-"""The number of blocks that are read ahead: a disk is faster with two reads than with one."""
+"""The number of blocks that are read ahead: a disk is faster if two reads run at the same time."""
 NEAR = 1 << 18
 """Two rows with a gap of at most this many bytes are read together: reading the gap is faster than a second read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
@@ -70,7 +72,7 @@ def shuffle_epoch(
 
     Args:
         graph: a graph on the CPU; the arrays of a large graph are memory-mapped.
-        deal: the partition. Its array is overwritten.
+        deal: the partition, whose array is overwritten.
         memory: the budget; see ``Budget``.
         trimmed: a function that trims a sample to the receptive field of its loss.
         step_bytes: a function that returns the memory of a training step on a sample, in bytes.
@@ -142,7 +144,7 @@ def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int
 
 
 def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
-    """Yield the sample of every part. Afterwards, the parts in ``deal`` have only the nodes that the samples need."""
+    """Yield the sample of every part. ``deal`` is changed: a part keeps only the nodes that its sample needs."""
     part, m = deal
     together = max(1, m // 8)  # the array of parts is read at most eight times, and the lists take one byte per node
     heavy = graph.edge_weight is not None or graph.has_loops

@@ -1,7 +1,7 @@
 """Training and exact inference on a graph in shards: ranks exchange edges and features once per epoch.
 
-At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. It sends the
-edges inside each part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0, 1,
+At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. Each rank sends
+the edges inside a part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0, 1,
 … are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
 trims the batch, and requests the needed feature rows from the other ranks. During the epoch, ranks exchange only
 gradients.

@@ -39,9 +39,9 @@ class Scratch:
     """A store of arrays, by name and part. Each array consists of pieces: ``append`` adds a piece, and ``take`` returns
     and removes the pieces, in order.
 
-    Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which are needed last, move to
-    files, one file for each name. A file has no name in its folder, so nothing remains if the process is killed. The
-    space of a file is released after its last piece is taken.
+    Pieces stay in memory until ``spill`` makes room. ``spill`` moves the pieces of the last parts, which are needed
+    last, to files, one file for each name. A file has no name in its folder, so nothing remains if the process is
+    killed. The space of a file is released after its last piece is taken.
 
     Args:
         folder: the folder of the files; ``None`` for the system's folder for temporary files (``$TMPDIR``).
@@ -107,7 +107,7 @@ class Scratch:
         return sum(piece.shape[0] for piece in self._pieces[part][name])
 
     def joined(self, name: str, part: int) -> np.ndarray:
-        """Join all pieces of an array, in the smallest common dtype; there must be at least one piece."""
+        """Join all pieces of an array, in their smallest common dtype. There must be at least one piece."""
         pieces = self._pieces[part][name]
         if len(pieces) == 1:
             return next(self.take(name, part))
@@ -176,7 +176,7 @@ class Budget:
         self.memory, self.parts = memory, parts
 
     def free(self) -> int:
-        """The bytes that may still be allocated."""
+        """The number of bytes that may still be allocated."""
         return self.memory - self.memory // SLACK - anonymous()
 
     def make_room(self, needed: int, scratch: Scratch, what: str) -> None:

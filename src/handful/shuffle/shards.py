@@ -45,7 +45,7 @@ class ShardedGraph(Graph):
     num_edges: int = 0
     has_loops: bool = True
     whole: Mapping[str, Any] = field(default_factory=dict)
-    """``identity()`` of the whole graph."""
+    """The result of ``identity()`` for the whole graph."""
 
     @property
     def num_nodes(self) -> int:
