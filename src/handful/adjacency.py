@@ -1,7 +1,8 @@
-"""``Adjacency``: a rectangular CSR from source nodes to target nodes, and its products, with gradients.
+"""``Adjacency``: the edges from source nodes to target nodes as a rectangular CSR matrix, and its differentiable
+products.
 
-The targets are numbered first among the sources: target ``v`` and source ``v`` are the same node. A chunk of rows for
-exact inference has an ``offset``: target ``v`` of the chunk is source ``offset + v``.
+The first sources are the targets: target ``v`` and source ``v`` are the same node. A chunk of rows for exact inference
+has an ``offset``: target ``v`` of the chunk is source ``offset + v``.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
 
 Hop = Literal["mean", "mean_with_loops", "gcn"]
-"""The aggregations that are linear in the features; each is the name of a method of ``Adjacency``."""
+"""The names of the aggregations that are linear in the features; each is a method of ``Adjacency``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """One layer's edges.
+    """The edges of one layer.
 
     Args:
-        indptr: int64 ``(targets + 1,)``.
+        indptr: int64 ``(targets + 1,)``, the start of each target's row in ``indices``.
         indices: int32 or int64 ``(edges,)``, the source of each edge.
         num_sources: the number of sources; at least the number of targets.
-        weight: float ``(edges,)`` or ``None``.
-        symmetric: whether the matrix equals its transpose, so that every edge has its reverse with the same weight.
+        weight: float ``(edges,)``; ``None`` for an unweighted graph.
+        symmetric: whether the matrix equals its transpose: every edge has a reverse edge of the same weight.
         has_loops: whether an edge may lead from a node to itself.
         source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if the
-            source has no self-loop there. ``gcn_scale`` needs this degree for sources without a row in this rectangle.
-            ``None`` for a square matrix, whose rows give the degrees.
-        normalized: whether ``weight`` already is the whole aggregation, self-loops included (LADIES, normalised
-            GraphSAINT): then ``mean`` and ``gcn`` are the plain weighted sum.
-        offset: the source number of the first target.
-        own_rows: int64 ``(targets,)``, the source number of each target if targets are not numbered first (LADIES); -1
-            for a target that is not a source.
+            source has no self-loop there. ``gcn_scale`` needs ``source_degree`` for sources that are not targets. A
+            square matrix has ``None``: its rows give the degrees.
+        normalized: whether ``weight`` already contains the normalisation and the self-loops (LADIES, normalised
+            GraphSAINT). If ``normalized``, ``mean`` and ``gcn`` are plain weighted sums.
+        offset: the index of the first target among the sources.
+        own_rows: int64 ``(targets,)``, the index of each target among the sources, if the targets are not the first
+            sources (LADIES); -1 for a target that is not a source.
 
     >>> adj = Adjacency(torch.tensor([0, 2, 3]), torch.tensor([1, 2, 0], dtype=torch.int32), num_sources=3)
     >>> adj.num_targets, adj.num_edges
@@ -49,7 +50,7 @@ class Adjacency:
     """
 
     in_memory: ClassVar[bool] = True
-    """Whether a product reads the rows of its sources from memory, and not by blocks from a file."""
+    """Whether products read the source rows from a tensor in memory, not from a file or a precomputed result."""
 
     indptr: Tensor
     indices: Tensor
@@ -74,7 +75,7 @@ class Adjacency:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.indptr.device
 
     @cached_property
@@ -123,17 +124,17 @@ class Adjacency:
         return indptr, indices, None if self.weight is None else self.weight.index_select(0, order)
 
     def to(self, device: torch.device | str) -> Adjacency:
-        """The same edges on another device."""
+        """The same edges on ``device``."""
         return self if self.device == torch.device(device) else self.map(lambda tensor: tensor.to(device))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Adjacency:
-        """This adjacency with ``function`` applied to every tensor."""
+        """A copy of this adjacency with ``function`` applied to every tensor."""
         names = ("indptr", "indices", "weight", "source_degree", "own_rows")
         result: dict[str, Any] = {n: function(t) for n in names if (t := getattr(self, n)) is not None}
         return replace(self, **result)
 
     def own(self, x: Tensor) -> Tensor:
-        """The row of each target in ``x`` ``(sources, …)``; 0 for a target that is not a source.
+        """The rows of ``x``, ``(sources, …)``, that belong to the targets; zeros for a target that is not a source.
 
         >>> Adjacency(torch.tensor([0, 1]), torch.tensor([1]), 2).own(torch.tensor([[5.0], [6.0]]))
         tensor([[5.]])
@@ -146,7 +147,7 @@ class Adjacency:
         return x[self.offset : self.offset + self.num_targets]
 
     def rows(self, lo: int, hi: int) -> Adjacency:
-        """The rows of targets ``lo`` to ``hi`` over all sources: a chunk for exact inference.
+        """The rows of targets ``lo`` to ``hi - 1``, with all sources: a chunk for exact inference.
 
         >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2).rows(1, 2).edge_index
         tensor([[0],
@@ -157,7 +158,7 @@ class Adjacency:
         return self.cut(lo, hi, source_degree=self.degree_with_loops)
 
     def cut(self, lo: int, hi: int, **fields: Any) -> Self:
-        """The rows ``lo`` to ``hi``, with the given ``fields`` replaced."""
+        """The rows of targets ``lo`` to ``hi - 1``, with the given ``fields`` replaced."""
         start, stop = int(self.indptr[lo]), int(self.indptr[hi])
         return replace(
             self,
@@ -181,8 +182,8 @@ class Adjacency:
         return replace(self, indptr=torch.cat([self.indptr, self.indptr[-1:].expand(missing)]))
 
     def mass(self, hop: Hop) -> Tensor:
-        """float32 ``(targets,)``, the divisor of ``hop``: the sum of a target's weights, including the self-loop that
-        ``hop`` adds.
+        """float32 ``(targets,)``, the divisor of ``hop``: the sum of the weights of a target's edges, including the
+        self-loop that ``hop`` adds.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mass("gcn")
         tensor([2., 1.])
@@ -190,7 +191,9 @@ class Adjacency:
         return self.row_weight if hop == "mean" else self.own_degree_with_loops
 
     def operator(self, hop: Hop) -> tuple[Adjacency, Tensor]:
-        """An adjacency whose plain weighted sum is the aggregation ``hop``, with self-loops as edges; and ``mass``.
+        """An adjacency whose plain weighted sum equals the aggregation ``hop``, and the ``mass`` of ``hop``.
+
+        Self-loops that ``hop`` adds are edges of this adjacency.
 
         >>> adj = Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2)
         >>> mean, mass = adj.operator("mean")
@@ -211,7 +214,7 @@ class Adjacency:
         return replace(edges, weight=weight, symmetric=False, normalized=True, source_degree=None), mass
 
     def with_edges(self, targets: Tensor, sources: Tensor, weight: Tensor | float) -> Adjacency:
-        """Add one edge at the end of the row of each of ``targets``, which are distinct.
+        """Add one edge to each of ``targets``, at the end of its row. The targets must be distinct.
 
         >>> adj = Adjacency(torch.tensor([0, 1, 2]), torch.tensor([1, 0]), 2, weight=torch.ones(2))
         >>> adj.with_edges(torch.tensor([0]), torch.tensor([0]), 0.5).weight
@@ -234,13 +237,13 @@ class Adjacency:
     def matmul(
         self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, base: Tensor | None = None
     ) -> Tensor:
-        """``diag(left) · A · diag(right) · x``, differentiable in ``x``, also twice.
+        """The product ``diag(left) · A · diag(right) · x``, twice differentiable in ``x``.
 
         Args:
             x: ``(sources, F)``.
             left: ``(targets,)``, or ``None`` for ones.
             right: ``(sources,)``, or ``None`` for ones.
-            base: ``(targets, F)``, with the dtype of ``x``, added to the product.
+            base: a tensor that is added to the product: ``(targets, F)``, with the dtype of ``x``.
 
         Returns:
             ``(targets, F)``, with the dtype of ``x``.
@@ -259,8 +262,8 @@ class Adjacency:
 
     @cached_property
     def mean_scale(self) -> Tensor | None:
-        """float32 ``(targets,)``, 1 / the sum of a target's weights, or 1 / its degree if there are no weights; 0 if
-        the sum is 0; ``None`` if ``normalized``.
+        """float32 ``(targets,)``, the factor of each target in ``mean``: 1 / ``row_weight``, or 0 if that weight is 0.
+        ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
@@ -284,11 +287,11 @@ class Adjacency:
         return spmm(Scaled(self.indptr, self.indices, self.weight), ones).squeeze(1)
 
     def mean(self, x: Tensor, base: Tensor | None = None) -> Tensor:
-        """The (weighted) mean of the rows of a target's sources, Σ_u w_vu·x_u / Σ_u w_vu; 0 where the weights sum to 0.
+        """The (weighted) mean over the sources of each target: Σ_u w_vu·x_u / Σ_u w_vu, or 0 if the weights sum to 0.
 
         Args:
             x: ``(sources, F)``.
-            base: ``(targets, F)``, with the dtype of ``x``, added to the mean.
+            base: a tensor that is added to the mean: ``(targets, F)``, with the dtype of ``x``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean(torch.tensor([[1.0], [3.0]]))
         tensor([[2.],
@@ -297,7 +300,7 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` with a self-loop of weight 1 for every target without one; the weighted sum if normalised.
+        """``mean`` with a self-loop of weight 1 added to every target that has none; A x if ``normalized``.
 
         If the graph has no self-loops, the result is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
@@ -316,7 +319,7 @@ class Adjacency:
 
     @cached_property
     def loop(self) -> Tensor:
-        """float32 ``(targets,)``, 1 for a target without a self-loop (GCN and GAT add the self-loop), else 0.
+        """float32 ``(targets,)``, the weight of the self-loop that GCN and GAT add: 1 for a target without one, else 0.
 
         >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).loop
         tensor([0., 1.])
@@ -331,7 +334,7 @@ class Adjacency:
 
     @cached_property
     def degree_with_loops(self) -> Tensor:
-        """float32 ``(sources,)``, the weighted in-degree; a missing self-loop counts with weight 1.
+        """float32 ``(sources,)``, the (weighted) in-degree of each source; a missing self-loop counts with weight 1.
 
         >>> Adjacency(torch.tensor([0, 1, 2]), torch.tensor([0, 0]), 2).degree_with_loops
         tensor([1., 2.])
@@ -373,7 +376,7 @@ class Adjacency:
         return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, where I has the missing self-loops; the weighted sum if ``normalized``.
+        """D^(-1/2) (A + I) D^(-1/2) x, where I has only the missing self-loops; A x if ``normalized``.
 
         Args:
             x: ``(sources, F)``.
@@ -388,7 +391,7 @@ class Adjacency:
         return self._add_loops(x, self.own(self.gcn_scale), self.gcn_scale)
 
     def _add_loops(self, x: Tensor, left: Tensor, right: Tensor | None) -> Tensor:
-        """``diag(left) · (A + I) · diag(right) · x``, where I has the missing self-loops."""
+        """``diag(left) · (A + I) · diag(right) · x``, where I contains only the missing self-loops."""
         out = self.matmul(x, left, right)
         scale = self.loop * left * (1.0 if right is None else self.own(right))
         return out + scale.to(out.dtype)[:, None] * self.own(x)
@@ -396,7 +399,9 @@ class Adjacency:
 
 @dataclass(frozen=True, eq=False)
 class KnownHop(Adjacency):
-    """A layer with a precomputed aggregation: each row is [own ‖ aggregated], so the layer needs no edges.
+    """A layer whose aggregation is precomputed, so that it needs no edges.
+
+    Each input row consists of a node's own features and the aggregated features of its neighbours, concatenated.
 
     >>> rows = torch.tensor([[1.0, 5.0]])
     >>> layer = KnownHop.of(rows, torch.float32)
@@ -409,7 +414,7 @@ class KnownHop(Adjacency):
 
     @classmethod
     def of(cls, rows: Tensor, dtype: torch.dtype) -> KnownHop:
-        """The layer for ``rows``, which it converts to ``dtype``, the dtype of the parameters."""
+        """The layer for the input ``rows``. The layer converts the rows to ``dtype``, the dtype of the parameters."""
         none = torch.zeros(1, dtype=torch.int64, device=rows.device)
         return cls(none.expand(len(rows) + 1), none[:0], len(rows), normalized=True, dtype=dtype)
 
@@ -427,7 +432,7 @@ class KnownHop(Adjacency):
 
 
 def inverse(total: Tensor) -> Tensor:
-    """1/d, and 0 if d is not positive.
+    """1 / ``total``; 0 if ``total`` is not positive.
 
     >>> inverse(torch.tensor([4.0, 0.0]))
     tensor([0.2500, 0.0000])
@@ -436,7 +441,7 @@ def inverse(total: Tensor) -> Tensor:
 
 
 def inverse_root(degree: Tensor) -> Tensor:
-    """d^(-1/2), and 0 if d is not positive.
+    """``degree``^(-1/2); 0 if ``degree`` is not positive.
 
     >>> inverse_root(torch.tensor([4.0, 0.0]))
     tensor([0.5000, 0.0000])
@@ -445,12 +450,14 @@ def inverse_root(degree: Tensor) -> Tensor:
 
 
 Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
-"""The edges; the scale of each target's row; the scale of each source's row."""
+"""The edges, the factor of each target, and the factor of each source."""
 
 
 class _Product(torch.autograd.Function):
-    """diag(left) A diag(right) x; if ``turned``, the product with the transpose. Each product is the backward pass of
-    the other, so gradients can be differentiated again (R(w) as a penalty).
+    """diag(left) A diag(right) x; if ``turned``, the product with the transposed matrix.
+
+    The product with the transposed matrix is the backward pass of the product, and vice versa. So gradients can be
+    differentiated again, which the penalty R(w) needs.
     """
 
     @staticmethod

@@ -18,18 +18,18 @@ from handful.kernels.memory import sender
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """The structure of one training step: a stack of bipartite layers between numbered nodes.
+    """The graph structure for one training step: its nodes, the edges of its layers, and the targets of the loss.
 
     Args:
-        nodes: int64 ``(n,)``, the graph's ids of the input nodes.
-        layers: one square adjacency that every layer shares, or one rectangle per layer from input to output. The
-            targets of a layer are the sources of the next layer. The first sources of a layer are its targets, except
-            for LADIES (``Adjacency.own_rows``).
+        nodes: int64 ``(n,)``, the ids of the input nodes in the graph.
+        layers: either one square adjacency, which all layers share, or one rectangular adjacency per layer, from input
+            to output. The targets of a layer are the sources of the next layer. The first sources of a layer are its
+            targets, except for LADIES (``Adjacency.own_rows``).
         targets: int64 ``(t,)``, the rows of the output that the loss uses; empty if there is no training node.
-        target_weight: float ``(t,)``, the weight of each target in the loss, which is then a weighted sum; ``None`` for
-            a mean.
-        hops: the number of nodes within 0, 1, … hops of the targets. Set only if the nodes of a square are sorted by
-            this distance; trimming then only slices.
+        target_weight: float ``(t,)``, the weight of each target in the loss. The loss is the weighted sum over the
+            targets; if ``target_weight`` is ``None``, the loss is the mean.
+        hops: the number of nodes within 0, 1, … hops of the targets. ``hops`` is given only if the layers share one
+            square adjacency whose nodes are sorted by their distance to the targets. Trimming then only slices.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -55,19 +55,19 @@ class Sample:
 
     @property
     def num_edges(self) -> int:
-        """The edges of all layers together."""
+        """The total number of edges in all layers."""
         return sum(layer.num_edges for layer in self.layers)
 
     @property
     def shared(self) -> bool:
-        """Whether all layers run on one square adjacency."""
+        """Whether all layers share one square adjacency."""
         return len(self.layers) == 1 and self.layers[0].num_targets == self.layers[0].num_sources
 
     def stack(self, depth: int) -> tuple[Adjacency, ...]:
-        """One adjacency for each of ``depth`` layers, input first.
+        """One adjacency for each layer of a model with ``depth`` layers, from input to output.
 
-        A model that is deeper than the sample runs its extra first layers on all sampled edges, as with PyG's loaders.
-        A shallower model uses only the last hops.
+        If the model has more layers than the sample, its first layers use all sampled edges, as with PyG's loaders. If
+        the model has fewer layers than the sample, it uses only the last layers of the sample.
         """
         if self.shared:
             return self.layers * depth
@@ -80,13 +80,16 @@ class Sample:
         return first + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
-        """This sample or batch on another device. A CSR that several layers share is sent once, and stays shared."""
+        """This sample or batch on ``device``. A CSR that several layers share is sent once, and stays shared."""
         if self.nodes.device == torch.device(device):
             return self
         return self.map(sender(torch.device(device)))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """This sample or batch with ``function`` applied to every tensor; layers from input to output."""
+        """A copy of this sample or batch with ``function`` applied to every tensor.
+
+        The layers are processed from input to output.
+        """
         result: dict[str, Any] = {
             f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
         }
@@ -101,7 +104,8 @@ class Batch(Sample):
         x: ``(n, features)``, the features of ``nodes``.
         y: ``(t,)`` or ``(t, labels)``, the labels of ``targets``.
         edge_attr: ``(edges, D)``, the features of the edges of the first layer, if the graph has edge features.
-        label_counts: ``(t, classes)``, the labels of the targets' neighbours; see ``handful.training.label_features``.
+        label_counts: ``(t, classes)``, the number of each target's neighbours in each class; see
+            ``handful.training.label_features``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=3")
@@ -125,8 +129,8 @@ def training_sample(
 ) -> Sample:
     """A sample whose targets are the training nodes among ``nodes``.
 
-    ``loss_weight`` has one value for every node. If ``count``, the number of targets, is given, the host does not wait
-    for the device.
+    ``loss_weight`` has one value for each of ``nodes``. ``count`` is the number of targets; if it is given, the host
+    does not wait for the device.
     """
     graph.require_training()
     assert graph.train_mask is not None
@@ -153,10 +157,10 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
 
 
 def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
-    """The features of the edges of the first layer; an edge is looked up by its ends.
+    """The features of the edges of the first layer. An edge is looked up by its source and target.
 
     The k-th copy of a repeated edge in a batch is the k-th copy in the graph, since a batch keeps the order of the
-    graph.
+    edges in the graph.
 
     Raises:
         SamplerError: a batch has only some copies of a repeated edge, so the features of these copies are unknown.

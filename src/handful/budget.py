@@ -1,7 +1,7 @@
 """Memory budgets: sizes with units, and the memory that a budget leaves to a process.
 
-A budget limits anonymous memory (RssAnon): all memory of the process without a file behind it. Pages of memory-mapped
-files and the system's file cache do not count, since the system frees them when it needs memory.
+A budget limits anonymous memory (RssAnon): the memory of the process that is not backed by a file. Pages of
+memory-mapped files and the system's file cache do not count, since the system frees them when it needs memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STATUS, _SYSTEM = Path("/proc/self/status"), Path("/proc/meminfo")
 
 
 def as_bytes(size: int | str) -> int:
-    """Convert a size, a number of bytes or a text with a unit, to bytes.
+    """Convert ``size``, which is a number of bytes or a text with a unit, to bytes.
 
     >>> as_bytes("8GiB"), as_bytes("1.5 MB"), as_bytes(4096)
     (8589934592, 1500000, 4096)
@@ -36,7 +36,7 @@ def as_bytes(size: int | str) -> int:
 
 
 def show_size(count: float) -> str:
-    """A number of bytes with a unit.
+    """Format a number of bytes with a unit.
 
     >>> show_size(1.5 * 2**30), show_size(3 * 2**20), show_size(700)
     ('1.5 GiB', '3.0 MiB', '700 bytes')
@@ -53,7 +53,7 @@ def anonymous() -> int:
 
 
 def free_memory() -> int | None:
-    """The bytes that this process may still allocate; ``None`` if the system does not report free memory."""
+    """The number of bytes that this process may still allocate; ``None`` if the system does not report free memory."""
     held, result = read_sizes(), [free for name, free in read_sizes(_SYSTEM).items() if name == "MemAvailable"]
     with suppress(ImportError):  # Windows has no such limits.
         import resource
@@ -66,13 +66,13 @@ def free_memory() -> int | None:
 
 
 def read_sizes(path: Path = _STATUS) -> dict[str, int]:
-    """Read the lines ``Name: 123 kB`` of a file such as ``/proc/meminfo``, in bytes; empty if there is no such file."""
+    """Read sizes from lines such as ``Name: 123 kB`` in ``path``, as bytes by name; empty if there is no such file."""
     text = path.read_text() if path.exists() else ""
     return {name: 1024 * int(count) for name, count in re.findall(r"(\w+):\s+(\d+) kB", text)}
 
 
 def room(memory: int | str, least: int, what: str) -> int:
-    """The bytes of the budget ``memory`` that the process does not use yet.
+    """The number of bytes of the budget ``memory`` that the process does not use yet.
 
     Raises:
         HandfulError: the budget leaves less than ``least``, the bytes that ``what`` needs; the message names a
@@ -93,7 +93,7 @@ def room(memory: int | str, least: int, what: str) -> int:
 
 
 def require_memory(needed: float, what: str) -> None:
-    """Raise an error if ``needed`` bytes of memory are not free.
+    """Raise an error if fewer than ``needed`` bytes of memory are free.
 
     >>> require_memory(2**60, "the graph")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -106,7 +106,7 @@ def require_memory(needed: float, what: str) -> None:
 
 
 def require_disk(needed: float, folder: Path, what: str) -> None:
-    """Raise an error if the disk of ``folder`` does not have ``needed`` bytes free. The folder need not exist.
+    """Raise an error if fewer than ``needed`` bytes are free on the disk of ``folder``. The folder need not exist.
 
     >>> require_disk(1, Path("."), "a byte")
     """

@@ -1,7 +1,7 @@
-"""Graphs from and to PyG, scipy and networkx.
+"""Convert graphs from and to PyG, scipy and networkx.
 
-The docstring of each function lists the data that the conversion loses. Edges come back sorted by target, then by
-source.
+The docstring of each function lists the data that the conversion loses. The edges of a ``Graph`` are sorted by target,
+then by source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SPLIT_KEYS = {
 FACTS = ("task", "metric", "positive")
 ARRAYS = ("x", "y", "edge_weight", "edge_attr")
 KEYS = ("edge_index", "adj_t", *ARRAYS, "num_nodes", "num_classes", "class_names", "ids", *FACTS)
-"""The names of the arrays that a graph accepts, besides the split."""
+"""The attributes that a graph accepts, besides the split."""
 
 
 def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str, Any]:
@@ -42,8 +42,8 @@ def split_fields(source: Mapping[str, Any], fold: int | None = None) -> dict[str
 
     Args:
         source: boolean masks ``(N,)`` or node ids, under the names in ``SPLIT_KEYS``; or masks ``(N, folds)`` with one
-            column per fold. If some masks are ``(N, folds)``, a mask ``(N,)`` belongs to every fold.
-        fold: the column to use.
+            column per fold. If some masks are ``(N, folds)``, a mask ``(N,)`` applies to all folds.
+        fold: the index of the column to use.
 
     >>> split_fields({"train_idx": [0, 1], "valid_idx": [2], "x": None})
     {'train_mask': [0, 1], 'val_mask': [2]}
@@ -83,8 +83,8 @@ def from_mapping(store: Mapping[str, Any], fold: int | None = None, **fields: An
         store: ``edge_index`` ``(2, E)``, and any of ``x``, ``y``, ``edge_weight``, ``edge_attr``, ``num_nodes``,
             ``num_classes``, ``class_names``, ``ids``, ``task``, ``metric``, ``positive`` and a split (see
             ``split_fields``).
-        fold: the column to use, if masks are matrices.
-        fields: as for ``Graph``; they replace the fields of ``store``.
+        fold: the index of the column to use, if masks are matrices.
+        fields: fields of ``Graph``; they override the values in ``store``.
 
     >>> from_mapping({"edge_index": [[0, 1], [1, 0]], "y": [0, 1]}, name="pair")
     Graph(pair: undirected, 2 nodes, 2 edges, 0 features, 2 classes)
@@ -115,7 +115,7 @@ def _names(value: Any, name: str) -> tuple[str, ...]:
 
 
 def _ids(value: Any, name: str) -> np.ndarray:
-    """The user's own ids of the nodes; an error if two ids are equal."""
+    """The user's own node ids. Raise an error if two ids are equal."""
     try:
         ids: np.ndarray = np.asarray(value)
         once = len(np.unique(ids)) == ids.size
@@ -127,7 +127,7 @@ def _ids(value: Any, name: str) -> np.ndarray:
 
 
 def _short(value: Any) -> str:
-    """A short text of ``value`` for a message."""
+    """A short description of ``value`` for an error message."""
     shape = getattr(value, "shape", None)
     return f"shape {tuple(shape)}" if shape else repr(value)[:60]
 
@@ -145,18 +145,18 @@ def from_pyg(
     """A graph from a PyG ``Data``: ``edge_index`` (or ``adj_t``), ``edge_weight``, ``edge_attr``, ``x``, ``y`` and the
     split. If there is no ``edge_attr``, ``edge_type`` becomes an ``edge_attr`` of width 1.
 
-    A ``Graph`` holds no other attributes: ``drop`` must name them. Lost: the order of the edges.
+    A ``Graph`` cannot hold other attributes: list them in ``drop``. The order of the edges is lost.
 
     Args:
         data: a PyG ``Data``, with the split in boolean masks or in index tensors (``train_idx`` …).
-        fold: the column to use, if masks are matrices.
+        fold: the index of the column to use, if masks are matrices.
         split_idx: a dictionary of node ids with the keys ``train``, ``valid`` and ``test``, as in OGB; it replaces the
             split of ``data``.
         drop: attributes of ``data`` to leave out.
-        fields: as for ``Graph``; they replace the fields of ``data``.
+        fields: fields of ``Graph``; they override the values in ``data``.
 
     Raises:
-        GraphError: there is an attribute that would be lost, such as ``pos``.
+        GraphError: ``data`` has an attribute that a graph cannot hold, such as ``pos``, and ``drop`` does not list it.
 
     >>> from torch_geometric.data import Data
     >>> from_pyg(Data(edge_index=torch.tensor([[0, 1], [1, 2]]), x=torch.eye(3), y=torch.tensor([0, 1, 0])))
@@ -190,7 +190,7 @@ def from_pyg(
 
 
 def unused(names: Iterable[str]) -> list[str]:
-    """The names of attributes that a graph cannot hold.
+    """The names in ``names`` of attributes that a graph cannot hold.
 
     >>> unused(["x", "train_mask", "pos"])
     ['pos']
@@ -200,7 +200,7 @@ def unused(names: Iterable[str]) -> list[str]:
 
 
 def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
-    """Edges of a transposed sparse adjacency: rows are targets."""
+    """The edges and the weights of a transposed sparse adjacency matrix, whose rows are targets."""
     if not isinstance(adj_t, Tensor) or adj_t.layout is torch.strided:
         raise GraphError("this Data has neither edge_index nor a torch.sparse adj_t: give it an edge_index")
     coo = adj_t.to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
@@ -212,8 +212,8 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
-    Lost: name, class names, metric and positive class. Text ``ids`` are also lost, with a warning, since PyG's loaders
-    select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
+    The name, the class names, the metric and the positive class are lost. Text ``ids`` are also lost, with a warning,
+    since PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -241,7 +241,7 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
 
     Args:
         matrix: real numbers or booleans ``(N, N)``.
-        fields: as for ``Graph``.
+        fields: other fields of ``Graph``.
 
     >>> from scipy.sparse import coo_array
     >>> from_scipy(coo_array(([2.0], ([0], [1])), shape=(3, 3))).edge_weight
@@ -260,7 +260,7 @@ def from_scipy(matrix: scipy.sparse.sparray | scipy.sparse.spmatrix, **fields: A
 def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
     """float32 ``(N, N)``, the adjacency matrix: entry ``[u, v]`` is the edge from ``u`` to ``v``.
 
-    Lost: everything except the edges and their weights.
+    Everything except the edges and their weights is lost.
 
     >>> to_scipy(Graph.from_edge_index([[0, 1], [1, 2]])).toarray().tolist()
     [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]
@@ -280,17 +280,17 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
 def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str = "weight", **fields: Any) -> Graph:
     """A graph from networkx; nodes are numbered in the order of ``graph.nodes``.
 
-    An undirected networkx graph gives both directions of each edge; the parallel edges of a multigraph are kept. The
-    node attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Lost: node names and every other
-    attribute.
+    Each edge of an undirected networkx graph becomes two directed edges. Parallel edges of a multigraph are kept. The
+    node attributes ``train_mask``, ``val_mask`` and ``test_mask`` are the split. Node names and all other
+    attributes are lost.
 
     Args:
         graph: any graph of networkx.
         x: the attribute that holds a node's features, a number or a vector.
-        y: the attribute that holds a node's label. Labels that are not numbers are numbered in sorted order and become
-            ``class_names``.
+        y: the attribute that holds a node's label. Labels that are not numbers become ``class_names``, in sorted order,
+            and a node's label is the index of its name.
         weight: the attribute that holds an edge's weight.
-        fields: as for ``Graph``; they replace the values of the attributes.
+        fields: fields of ``Graph``; they override the values of the attributes.
 
     >>> import networkx as nx
     >>> from_networkx(nx.path_graph(4))
@@ -317,7 +317,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """``y``; and, if labels are not numbers, ``class_names`` in sorted order.
+    """The field ``y``; if labels are not numbers, also the field ``class_names``, sorted.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
@@ -329,7 +329,7 @@ def label_fields(labels: list[Any]) -> dict[str, Any]:
 
 
 def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] | None:
-    """The attribute of every item; ``None`` if no item has it."""
+    """The value of the attribute ``key`` of every item; ``None`` if no item has this attribute."""
     lacking = next((what for what, data in items if key not in data), None)
     if lacking is None and items:
         return [data[key] for _, data in items]
@@ -341,8 +341,8 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
 def to_networkx(graph: Graph) -> networkx.Graph:
     """A networkx graph: undirected if ``graph`` is undirected, and a multigraph if ``graph`` has repeated edges.
 
-    Nodes are numbers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
-    ``weight``. Lost: class names and metric.
+    Nodes are integers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
+    ``weight``. Class names and the metric are lost.
 
     >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))
     Graph named 'pair' with 2 nodes and 1 edges

@@ -1,8 +1,8 @@
-"""``Graph``: topology in compressed rows, features, labels and split masks, validated when the graph is made.
+"""``Graph``: a topology in CSR form, with features, labels and split masks; all are validated when the graph is made.
 
 Row ``v`` of the CSR lists the sources of the edges that point to ``v``: the nodes whose messages ``v`` receives. An
 edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph keeps self-loops and repeated edges;
-``without_loops``, ``coalesce`` and ``to_undirected`` remove them.
+``without_loops`` removes self-loops, and ``coalesce`` merges repeated edges.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ METRICS_OF: dict[Kind, tuple[str, ...]] = {
 }
 """The metrics for each kind of labels; the first is the default. ``handful.training.metrics`` computes them."""
 MOST_ISOLATED = 10_000_000
-"""A graph with more nodes than this needs x or y, or one edge per hundred nodes."""
+"""A graph with more nodes than this must have ``x``, ``y``, or at least one edge per hundred nodes."""
 MOST_CLASSES = 65_536
-"""A graph with more classes than this needs at least as many nodes as classes."""
+"""A graph with more classes than this must have at least as many nodes as classes."""
 BLOCK = 65_536
 """The number of rows that are checked at a time."""
 ROUNDING = 1e-5
-"""An edge and its reverse have the same weight if the relative difference of their weights is less than this."""
+"""The weights of an edge and its reverse count as equal if their relative difference is at most this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,29 +56,30 @@ class Graph:
 
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
-        indices: int32 (int64 beyond 2³¹ nodes) ``(E,)``, the sources of each row, ascending.
+        indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, ascending.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
         y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Regression
-            targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``
-            of 0, 1 and NaN.
-        train_mask, val_mask, test_mask: disjoint boolean ``(N,)``; all ``None`` for a graph without a split.
+            targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``:
+            0, 1, or NaN if unknown.
+        train_mask, val_mask, test_mask: disjoint boolean masks ``(N,)``; all ``None`` for a graph without a split.
         edge_weight: float32 ``(E,)``, not negative; ``None`` for an unweighted graph.
-        edge_attr: float32 ``(E, D)``, features of the edges, for modules of PyG that take them; else ``None``.
-        undirected: whether every edge has its reverse with the same weight; checked, or computed when ``None``.
+        edge_attr: float32 ``(E, D)``, edge features, for PyG modules that use them; ``None`` if there are none.
+        undirected: whether every edge has a reverse edge of the same weight. If ``True``, the edges are
+            checked; otherwise, the value is computed from the edges.
         num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
-        metric: the metric for reports and for choosing the best epoch; empty for the default of the kind of labels, the
-            first in ``METRICS_OF``.
+        metric: the metric for reports and for choosing the best epoch; if empty, the first metric in ``METRICS_OF`` for
+            the kind of labels.
         class_names: the names of the classes (or labels).
-        ids: ``(N,)``, the user's own ids of the nodes, int64 or text; ``None`` if nodes are only numbered.
-        kept: text ``(N, K)``, columns of a table that are returned with predictions; ``schema["kept"]`` has their
-            names.
-        schema: the encoding of the tables, as ``handful.datasets.schema.Schema.to_json`` returns it.
+        ids: ``(N,)``, the user's own node ids, int64 or text; ``None`` if nodes have only their indices.
+        kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` has
+            their names.
+        schema: how the user's tables were encoded: the result of ``handful.datasets.schema.Schema.to_json``.
         name: the name of the graph, for messages and reports.
-        task: ``classification``, ``regression`` or ``multilabel``. When ``None``, labels that are not whole numbers are
-            ``regression``, several columns of whole numbers are ``multilabel``, and one column of whole numbers is
-            ``classification``.
-        positive: for two classes, the class that average precision, ROC-AUC and F1 measure, by index or name; the rarer
-            class when ``None``.
+        task: ``classification``, ``regression`` or ``multilabel``. If ``None``, the task depends on ``y``:
+            ``regression`` for labels that are not whole numbers, ``multilabel`` for several columns of whole numbers,
+            and ``classification`` for one column of whole numbers.
+        positive: for two classes, the positive class in average precision, ROC-AUC and F1, as an index or a name; if
+            ``None``, the rarer class.
 
     Raises:
         GraphError: an argument is wrong; the message names the argument and the reason.
@@ -107,8 +108,8 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Whether the arrays are already checked, as after a transfer, a change of other fields, or the check of a file.
-    Checked arrays are not checked again.
+    """Whether the arrays are already validated, for example after a transfer to another device or by ``open_graph``.
+    Validated arrays are not checked again.
     """
 
     def __post_init__(self) -> None:
@@ -119,14 +120,14 @@ class Graph:
 
     @property
     def folder(self) -> Path | None:
-        """The folder that ``open_graph`` opened, with the same topology and features; ``None`` for all other graphs."""
+        """The folder from which ``open_graph`` opened topology and features; ``None`` for all other graphs."""
         return self.__dict__.get("opened")
 
     # -- size ---------------------------------------------------------------------------------------------------
 
     @property
     def num_nodes(self) -> int:
-        """N.
+        """N, the number of nodes.
 
         >>> Graph.from_edge_index([[0], [1]], num_nodes=5).num_nodes
         5
@@ -144,7 +145,7 @@ class Graph:
 
     @property
     def num_features(self) -> int:
-        """F, or 0 for a graph without features.
+        """F, the number of features per node; 0 for a graph without features.
 
         >>> Graph.from_edge_index([[0], [1]], x=torch.zeros(2, 7)).num_features
         7
@@ -175,12 +176,12 @@ class Graph:
 
     @property
     def judged(self) -> Graph:
-        """The graph with the labels and masks for evaluation: this graph, except for link prediction."""
+        """The graph whose labels and masks are used in evaluation: this graph itself, except for link prediction."""
         return self
 
     @cached_property
     def labelled(self) -> Tensor:
-        """bool ``(N,)``, the nodes with a label.
+        """bool ``(N,)``, whether each node has a label.
 
         >>> Graph.from_edge_index([[0], [1]], y=[0, -1, 1]).labelled
         tensor([ True, False,  True])
@@ -235,7 +236,7 @@ class Graph:
     def topology(self) -> tuple[np.ndarray, np.ndarray]:
         """``indptr`` ``(N + 1,)`` and ``indices`` ``(E,)`` as numpy arrays on the CPU, for the kernels.
 
-        Both arrays are views. Do not keep them: ``share_memory_`` frees the memory of a view.
+        Both arrays are views. Do not keep these arrays: ``share_memory_`` frees the memory of a view.
 
         >>> indptr, indices = Graph.from_edge_index([[0, 1, 2], [1, 0, 1]]).topology
         >>> indices[indptr[1] : indptr[2]].tolist()  # the sources of node 1
@@ -247,7 +248,7 @@ class Graph:
 
     @cached_property
     def _copied_topology(self) -> tuple[np.ndarray, np.ndarray]:
-        """A copy on the host of a graph on a device, for samplers that draw on the host; made once."""
+        """A host copy of the topology of a graph on a GPU, for samplers that run on the host; made on first use."""
         return self.indptr.cpu().numpy(), self.indices.cpu().numpy()
 
     @cached_property
@@ -264,12 +265,12 @@ class Graph:
 
     @cached_property
     def edge_keys(self) -> Tensor:
-        """int64 ``(E,)``, target · N + source of every edge, ascending, to look up edges."""
+        """int64 ``(E,)``, ascending: target · N + source for every edge, a key to look up the edge."""
         edges = self.edge_index
         return edges[1] * self.num_nodes + edges[0]
 
     def identity(self) -> dict[str, Any]:
-        """The identity of the graph in a record: name, metric, sizes, and a fingerprint of every array."""
+        """The values that identify the graph in a record: name, metric, sizes, and a fingerprint of every array."""
         arrays = {"features": self.x, "labels": self.y, "weights": self.edge_weight}
         if self.edge_attr is not None:
             arrays["edge attributes"] = self.edge_attr
@@ -329,12 +330,12 @@ class Graph:
 
         Args:
             edge_index: integers ``(2, E)``: one row of sources, one of targets.
-            num_nodes: N; when ``None``, the length of ``x`` or ``y``, else the largest id plus one.
-            fields: as for ``Graph``; ``edge_weight`` and ``edge_attr`` in the order of ``edge_index``. Masks may be
-                node ids.
+            num_nodes: N; if ``None``, the length of ``x`` or ``y`` or, if both are missing, the largest id plus one.
+            fields: the other fields of ``Graph``. ``edge_weight`` and ``edge_attr`` have the order of ``edge_index``.
+                A mask may also be an array of node ids.
 
         Raises:
-            GraphError: an end of an edge is not a node, or another argument is wrong.
+            GraphError: a source or a target is not a valid node id, or another argument is wrong.
 
         >>> graph = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], edge_weight=[0.5, 1.0, 2.0])
         >>> graph.edge_index, graph.edge_weight
@@ -369,12 +370,13 @@ class Graph:
         return cls(torch.from_numpy(indptr), torch.from_numpy(indices), **fields)
 
     def replace(self, **fields: Any) -> Graph:
-        """The same graph with some fields replaced and checked again.
+        """A copy of this graph with some fields replaced; the copy is validated.
 
         Args:
-            fields: as for ``Graph``. If only masks, metric, positive class or name are replaced, only the new values
-                are checked. Another task starts with its default metric, and without class names. When the task becomes
-                ``regression``, class names that are numbers become the labels; other names raise an error.
+            fields: fields of ``Graph``. If only masks, metric, positive class or name are replaced, only the new values
+                are checked. A new task resets the metric to its default, and removes the class names. If the task
+                changes from classification to regression, class names that are numbers become the labels; other names
+                raise an error.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]], y=[0, 1])
         >>> graph.replace(train_mask=[0], val_mask=[1]).train_mask
@@ -399,7 +401,7 @@ class Graph:
         return out
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph on another device; this graph itself if it is on that device already.
+        """The same graph on ``device``; this graph itself if it is already there.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
         >>> graph.to("cpu") is graph
@@ -418,10 +420,11 @@ class Graph:
         return {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
 
     def _sent(self) -> tuple[Any, ...]:
-        """The function by which ``multiprocessing`` pickles a graph: in shared memory, which the receiver maps.
+        """Pickle the graph for ``multiprocessing``: the tensors are in shared memory, which the receiving process maps.
 
-        By default, torch moves the graph's own storages to shared memory, and frees memory that kernels still read. So
-        the graph gets copies in shared memory. The old memory is freed when no view uses it any more.
+        By default, torch would move the graph's own storages to shared memory, and free memory that kernels still read.
+        Instead, the graph's tensors are replaced by copies in shared memory. The old memory is freed when no view uses
+        it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -453,8 +456,8 @@ class Graph:
         """The graph with repeated edges merged into one.
 
         Args:
-            weights: the weight of the merged edge: the ``sum``, the ``mean`` or the ``first`` of the weights (in the
-                order of ``from_edge_index``), or the ``count`` of merged edges, which also works for an unweighted
+            weights: the weight of the merged edge: the ``sum`` or the ``mean`` of the weights, the ``first`` weight (in
+                the order of ``from_edge_index``), or the ``count`` of merged edges, which also works for an unweighted
                 graph.
 
         >>> graph = Graph.from_edge_index([[0, 0], [1, 1]], edge_weight=[1.0, 5.0])
@@ -483,7 +486,7 @@ class Graph:
         return self._with_edges(indptr, indices, self.undirected, edge_weight=weight, edge_attr=attr)
 
     def _with_edges(self, indptr: np.ndarray, indices: np.ndarray, undirected: Any, **of_edges: Tensor | None) -> Graph:
-        """This graph with other edges, which are not checked."""
+        """A copy of this graph with new edges, which are not checked."""
         topology = torch.from_numpy(indptr), torch.from_numpy(indices)
         out = replace(self, indptr=topology[0], indices=topology[1], undirected=undirected, **of_edges)  # type: ignore[arg-type]
         return out.to(self.device)
@@ -517,7 +520,7 @@ class Graph:
     # -- training -----------------------------------------------------------------------------------------------
 
     def require_training(self) -> Graph:
-        """This graph, if it has features, labels and the three masks.
+        """Return this graph, after a check that it has features, labels and the three masks.
 
         Raises:
             GraphError: features, labels or a mask are missing; the message names them.
@@ -552,11 +555,11 @@ def fingerprint(*arrays: Tensor) -> str:
 
 
 def check_edges(edges: np.ndarray, num_nodes: int) -> None:
-    """Raise an error if an end of an edge is not a node.
+    """Raise an error if a source or a target of an edge is not a valid node id.
 
     Args:
         edges: integers ``(2, E)``, sources and targets.
-        num_nodes: ids must be below this.
+        num_nodes: the number of nodes; every id must be smaller.
 
     >>> check_edges(np.array([[0, 1], [1, 2]]), num_nodes=3)
     """
@@ -565,14 +568,17 @@ def check_edges(edges: np.ndarray, num_nodes: int) -> None:
 
 
 def check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
-    """Raise an error if a node id does not exist. ``words`` describes the id in the message; ``{}`` is its index."""
+    """Raise an error if an id in ``nodes`` is negative, or not below ``num_nodes``.
+
+    ``words`` is the start of the message; ``{}`` in it is replaced by the index of the id.
+    """
     at = csr.first_outside(nodes, num_nodes)
     if at >= 0:
         raise GraphError(f"{words.format(at)} {nodes[at]}: node ids run from 0 to {num_nodes - 1}")
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """Convert an array of real numbers to a plain tensor; a dtype that torch lacks becomes the nearest dtype."""
+    """Convert an array of real numbers to a plain tensor; a dtype that torch does not have is converted."""
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
@@ -593,7 +599,7 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def validate(graph: Graph) -> dict[str, Any]:
-    """The fields of ``graph`` in their canonical form, by name.
+    """Check the fields of ``graph``, and return them in canonical form, by name.
 
     Raises:
         GraphError: a field is wrong.
@@ -634,7 +640,7 @@ def validate(graph: Graph) -> dict[str, Any]:
 
 
 def _check_plain(graph: Graph) -> None:
-    """Check the types of the fields that are not arrays, since a file may have any values."""
+    """Check the types of the fields that are not arrays, since the values may come from a file."""
     names, classes = graph.class_names, graph.num_classes
     texts = names is None or (isinstance(names, tuple) and all(isinstance(name, str) for name in names))
     for name, fine, words in (
@@ -675,8 +681,9 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Tensor:
-    """Check that numbers are finite, and convert them to float32; features may stay in half precision. A word in
-    ``shape`` means any size.
+    """Check that the values are finite and have the given ``shape``, and convert them to float32.
+
+    Features may stay in half precision. A word in ``shape`` stands for any size.
     """
     if name == "edge_attr" and values.ndim == 1:
         values = values.view(-1, 1)
@@ -696,7 +703,10 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
 
 
 def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) -> None:
-    """Raise an error with the first of ``values`` for which ``wrong`` is true; row numbers begin at ``start``."""
+    """Raise an error that names the first of ``values`` for which ``wrong`` is true.
+
+    ``start`` is the row index of the first value in the whole array.
+    """
     if bool(wrong.any()):
         row, *column = wrong.nonzero()[0].tolist()
         place, value = ", ".join(map(str, (start + row, *column))), values[(row, *column)].item()
@@ -704,7 +714,7 @@ def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) 
 
 
 def _as_int64(values: Tensor, name: str) -> Tensor:
-    """Convert whole numbers to int64; an error if int64 (or, for floats, float64) cannot represent a number exactly."""
+    """Convert whole numbers to int64. Raise an error if a number is too large to be represented exactly."""
     wide = torch.zeros(0, dtype=torch.bool)
     if values.is_floating_point():
         wide = ~(values.to(torch.float64).abs() < 2**53)
@@ -762,7 +772,7 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 
 def _class_values(graph: Graph) -> Tensor:
-    """float32 ``(classes,)``: the name of each class as a number; the index of the class, if classes have no names."""
+    """float32 ``(classes,)``: the name of each class, converted to a number; its index if classes have no names."""
     names = graph.class_names or tuple(map(str, range(graph.num_classes or 1)))
     try:
         values = torch.tensor([float(name) for name in names])
@@ -792,7 +802,7 @@ def _kind(task: Task | None, classes: int | None) -> Kind:
 
 
 def _check_metric(graph: Graph, labels: dict[str, Any]) -> dict[str, Any]:
-    """Check ``metric`` and ``positive``, given ``labels``, the result of ``_check_labels``; and return both."""
+    """Check ``metric`` and ``positive``, and return both. ``labels`` is the result of ``_check_labels``."""
     y, classes, task = labels["y"], labels["num_classes"], labels.get("task", graph.task)
     kind = _kind(task, classes)
     two = kind == "binary"

@@ -1,19 +1,21 @@
-"""The mean-field neighbour ("stand-in"): a node of the batch that replaces the neighbours outside the part.
+"""The mean-field neighbour ("stand-in"): an extra node in a batch that replaces a node's neighbours outside the part.
 
-The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. Its inputs are a row and the
-mean of the row's neighbours, so φ₁(X_1, X_2)_v is the output for the *mean* neighbour of v. If some neighbours of v are
-not in the part B of v, the aggregation of v includes this output as one more neighbour, with weight λ:
+The features of the full graph are aggregated once, X_k = Âᵏ X. Let φ₁ be the first layer. The inputs of φ₁ are a
+node's row and the mean of its neighbours' rows, so φ₁(X_1, X_2)_v is the output for the *mean* neighbour of v. If some
+neighbours of v are not in the part B of v, the aggregation of v includes this output as one more neighbour, with weight
+λ:
 
     z_v = (Σ_{u ∈ N(v) ∩ B} w_vu·h_u + λ·h'_v) / (k_v + λ),    k_v = Σ_{u ∈ N(v) ∩ B} w_vu,    h'_v = φ₁(X_1, X_2)_v
 
-- **First hop.** With ``first_hop="exact"`` every row uses X_1: h_v = φ₁(X_0, X_1)_v. With ``"sampled"``, the rows that
-  the second layer computes use z_v in place of X_1, by the same formula with h = X_0 and h' = X_1 (``gather_hops``).
+- **First hop.** If ``first_hop`` is ``exact``, every row uses X_1: h_v = φ₁(X_0, X_1)_v. If ``first_hop`` is
+  ``sampled``, the rows that the second layer computes use z_v instead of X_1, by the same formula with h = X_0 and
+  h' = X_1 (``gather_hops``).
   X_1 is the exact mean, so the expectation of z_v is exact for every λ. The sampling adds noise, which regularises.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
-    X_4, … is not better, and needs more rows per layer: docs/survey.md.)
+  X_4, … is not better, and needs more rows per layer: docs/survey.md.)
 
-Stand-ins are ordinary nodes and edges of the batch, so every backbone, device and execution supports them.
-Evaluation is exact and has no stand-ins.
+Stand-ins are ordinary nodes and edges of the batch, so every backbone, device and execution mode supports them.
+Evaluation is exact and uses no stand-ins.
 """
 
 from __future__ import annotations
@@ -28,22 +30,23 @@ from handful.batch import Sample
 from handful.kernels.stand_in import StandIns, add_stand_ins
 
 ROUNDING = 1e-5
-"""A row has all its neighbours if the sum of its missing weights is less than this fraction of the sum in the full
-graph.
+"""A row counts as complete if the weights of its missing edges are at most this fraction of the sum of its weights in
+the full graph.
 """
 LEAST_SHARE = 0.2
-"""A row gets no stand-in if the stand-in's weight in the row would be smaller than this."""
+"""A row gets no stand-in if the stand-in would have less than this fraction of the row's total weight."""
 
 
 def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tensor) -> tuple[Sample, StandIns]:
-    """Add a stand-in to ``sample`` for each row with missing neighbours; also return, for every row, its row in
-    ``sample`` and its level.
+    """Add a stand-in to ``sample`` for each row with missing neighbours. Return the new sample, and the ``StandIns``
+    that map its rows to the rows of ``sample``.
 
-    Rows are sorted by the number of layers that need them, largest first. So the targets of a layer are its first
+    Rows are sorted by the number of layers that need them, in descending order. So the targets of a layer are its first
     sources, and all layers are slices of one CSR.
 
     Args:
-        sample: a sample with all edges between its nodes: one square, or one rectangle per layer except the first.
+        sample: a sample with all edges between its nodes: one square adjacency, or one rectangle for each layer except
+            the first.
         depth: L, the number of layers of the model. The first layer needs no edges.
         hop: the aggregation of the layers.
         mean_field: the weight λ of a stand-in.

@@ -1,4 +1,4 @@
-"""The random streams of handful. Each stream has keys (seed, epoch, step, …), so that a run can be repeated."""
+"""The random streams of handful. Keys (seed, epoch, step, …) identify a stream, so that a run can be repeated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import numpy as np
 
 
 def generator(seed: int, *keys: int) -> np.random.Generator:
-    """The random stream of these keys: the same on any machine and device, and for any number of threads.
+    """The random number generator for these keys.
+
+    The generator gives the same numbers on every machine and device, and for any number of threads.
 
     Args:
         seed: the seed of the run.

@@ -1,4 +1,4 @@
-"""Several processes that train one model, on ``torch.distributed``.
+"""Training of one model in several processes, with ``torch.distributed``.
 
 A *rank* is one of these processes. Only rank 0 writes records and prints. Every function here also works with one
 process, so callers need no special case. Nothing is pickled: tensors are sent as bytes, plain values as JSON.
@@ -32,7 +32,7 @@ WAIT_SECONDS = 300.0
 SILENCE = timedelta(minutes=30)
 """The time that a rank waits for a message: longer than any step, evaluation or loading of a graph."""
 PIECE = 1 << 28
-"""The maximum bytes of one message between two ranks."""
+"""The maximum size of a message between ranks, in bytes."""
 
 
 def rank() -> int:
@@ -60,7 +60,7 @@ def restarted() -> bool:
 
 
 def owner(index: int, per_step: float, ranks: int) -> int:
-    """The rank that computes batch ``index`` of an epoch, if a step has ``per_step`` batches.
+    """The rank that computes batch ``index`` of an epoch. A step has ``per_step`` batches.
 
     >>> [owner(index, per_step=3, ranks=2) for index in range(6)]
     [0, 1, 0, 0, 1, 0]
@@ -73,14 +73,15 @@ def owner(index: int, per_step: float, ranks: int) -> int:
 
 @contextmanager
 def join(device: str = "cpu", threads: int | None = None, wait: float | None = None) -> Iterator[None]:
-    """In this context, this process is one of the ranks of its launcher. Without a launcher, nothing changes.
+    """A context in which this process is one of the ranks that a launcher started. Without a launcher, nothing changes.
 
     Ranks on one machine share its cores, unless the user has set a number of threads.
 
     Args:
         device: the device for training; ranks on GPUs communicate by NCCL, all others by gloo.
         threads: the number of threads that the user has set, if any.
-        wait: the seconds to wait for all other ranks; ``None`` for ``$HANDFUL_WAIT``, or else ``WAIT_SECONDS``.
+        wait: the maximum time to wait for all other ranks, in seconds; if ``None``, ``$HANDFUL_WAIT`` or, if that
+            is not set, ``WAIT_SECONDS``.
 
     Raises:
         RankError: a rank does not start, or the launcher has not set its variables.
@@ -110,7 +111,7 @@ _MISSING = "start all of them, by torchrun or with RANK, WORLD_SIZE, MASTER_ADDR
 
 
 def _all_here(store: Any, me: int, ranks: int, wait: float) -> None:
-    """Wait for every rank; after ``wait`` seconds, raise an error with the missing ranks."""
+    """Wait for every rank; after ``wait`` seconds, raise an error that names the missing ranks."""
     names = [f"here/{other}" for other in range(ranks)]
     store.set(names[me], "yes")
     try:
@@ -136,12 +137,12 @@ def own_device(device: str | torch.device) -> str | torch.device:
 
 @contextmanager
 def agreed() -> Iterator[None]:
-    """In this context, an error on one rank becomes an error on all ranks, so that no rank waits for a failed rank.
+    """A context in which an error on one rank becomes an error on all ranks, so that no rank waits for a failed rank.
 
-    Every rank must enter the context. Inside it, a rank may wait for other ranks only in a nested ``agreed``.
+    Every rank must enter the context. Inside the context, a rank may wait for other ranks only in a nested ``agreed``.
 
     Raises:
-        ToldElsewhere: another rank has failed; the failed rank with the lowest number raises its own error.
+        ToldElsewhere: another rank has failed. Only the failed rank with the lowest number raises its own error.
     """
     mine: HandfulError | OSError | None = None
     try:
@@ -161,7 +162,7 @@ def agreed() -> Iterator[None]:
 
 @contextmanager
 def _talking() -> Iterator[None]:
-    """In this context, a lost connection to a rank becomes a clear error."""
+    """A context in which a lost connection to another rank raises a ``RankError``."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # torch warns of a read-only buffer, to which nothing writes
@@ -172,7 +173,7 @@ def _talking() -> Iterator[None]:
 
 
 def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
-    """Replace ``values`` by their sum over all ranks, in place, and return them."""
+    """Replace ``values``, in place, by their sum over all ranks (or by the reduction ``how``), and return them."""
     if size() > 1 and values.numel():
         with _talking():
             dist.all_reduce(values, how)
@@ -190,12 +191,12 @@ def largest(*values: float) -> list[float]:
 
 
 def broadcast(value: Any) -> Any:
-    """Send the ``value`` of rank 0 to all ranks, and return it; it has plain JSON values or NaN."""
+    """Send the ``value`` of rank 0 to all ranks, and return it. The value must be JSON data; NaN is allowed."""
     return value if size() == 1 else gather(value if rank() == 0 else None)[0]
 
 
 def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Send the tensors of rank 0 to all ranks, and return them, on the CPU."""
+    """Send the tensors of rank 0 to all ranks. Return the tensors on the CPU."""
     kinds = broadcast([[name, str(one.dtype).removeprefix("torch."), list(one.shape)] for name, one in tensors.items()])
     out = {name: torch.empty(shape, dtype=getattr(torch, kind)) for name, kind, shape in kinds}
     for name, one in out.items():
@@ -204,7 +205,7 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def gather(value: Any) -> list[Any]:
-    """Collect the ``value`` of every rank, in the order of the ranks; values are plain JSON values."""
+    """Collect the ``value`` of every rank, in the order of the ranks. The values must be JSON data."""
     if size() == 1:
         return [value]
     text = json.dumps(value).encode()
@@ -213,10 +214,10 @@ def gather(value: Any) -> list[Any]:
 
 
 def exchange(out: Sequence[Tensor]) -> list[Tensor]:
-    """All-to-all: ``out[r]`` goes to rank ``r``.
+    """All-to-all exchange: ``out[r]`` is sent to rank ``r``.
 
     Args:
-        out: one tensor on the CPU for each rank, of any length, all with the same dtype and width.
+        out: one CPU tensor for each rank. Lengths may differ; all tensors have the same dtype and width.
 
     Returns:
         One tensor from each rank, in the order of the ranks.
@@ -246,8 +247,9 @@ def exchange(out: Sequence[Tensor]) -> list[Tensor]:
 
 
 def share(count: int, of: int | None = None) -> tuple[int, int]:
-    """The start and end of rank ``of``'s range when ``count`` rows are divided among the ranks; by default, this
-    rank's.
+    """Divide ``count`` rows among the ranks, and return the start and the end (exclusive) of the range of rank ``of``.
+
+    By default, ``of`` is this rank.
 
     >>> share(5)
     (0, 5)
@@ -265,7 +267,7 @@ def fill(rows: Tensor) -> Tensor:
 
 
 def _send(tensor: Tensor, source: int) -> None:
-    """Broadcast this contiguous tensor from rank ``source``, in place and in pieces."""
+    """Broadcast a contiguous tensor from rank ``source`` to all ranks, in place and in pieces."""
     data = _bytes(tensor)
     with _talking():
         for lo in range(0, len(data) if size() > 1 else 0, PIECE):
@@ -281,11 +283,11 @@ def _bytes(tensor: Tensor) -> Tensor:
 
 
 def start(processes: int, command: Sequence[str]) -> None:
-    """Run ``python COMMAND`` in ``processes`` processes on this machine, by torchrun's launcher.
+    """Run ``python COMMAND`` in ``processes`` processes on this machine, with torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed. The exit code is the exit code of the first failed process, which has printed its
-            error.
+        SystemExit: a process failed. The exit code is that of the first process that failed; this process has printed
+            its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -1,8 +1,9 @@
 """A graph on disk: a folder of memory-mapped ``.npy`` files and a JSON header with checksums.
 
-Opening a folder does not read the arrays. When a user opens a folder for the first time, it is verified in full: sizes,
-checksums, and all checks of ``Graph``. Then a stamp, with the sizes and times of the files, is written to the user's
-own cache, where no other user can write. While the stamp matches the files, the folder opens without verification.
+Opening a folder does not load the arrays into memory. When a user opens a folder for the first time, it is
+verified in full: sizes, checksums, and all checks of ``Graph``. Then a stamp, with the sizes and times of the files, is
+written to the user's own cache, where no other user can write. While the stamp matches the files, the folder opens
+without verification.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from handful.graph import MASKS, Graph
 
 T = TypeVar("T")
 Entries = dict[str, dict[str, Any]]
-"""The entry of each array in a header."""
+"""The entry of each array in a header: dtype, shape, size and checksum."""
 FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
@@ -45,7 +46,7 @@ FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema"
 
 
 def is_saved(path: str | Path) -> bool:
-    """Whether ``path`` is a folder that ``save`` made, complete or not.
+    """Whether ``path`` is a folder with the header of a saved graph. Files other than the header are not checked.
 
     >>> is_saved("no-such-folder")
     False
@@ -64,7 +65,7 @@ def save(graph: Graph, path: str | Path) -> Path:
         The path of the folder.
 
     Raises:
-        DatasetError: something else is at ``path``.
+        DatasetError: ``path`` is a file, or a folder with other contents.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -87,12 +88,14 @@ def write_graph(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> 
 
 @dataclass
 class Folder:
-    """A graph folder during writing, array by array. The caller guarantees the properties that ``Graph`` checks.
+    """A graph folder that is being written, one array at a time. The arrays are not checked: the caller must write a
+    valid graph.
 
     Args:
-        path: the folder of the files during writing; the writer may put scratch files there and must remove them.
-        fields: the fields of ``Graph`` that are not arrays. When writing ends, all names of ``FIELDS`` must be set.
-        arrays: the entry in the header of each complete array.
+        path: the temporary folder of the files. The caller may put scratch files into this folder, and must remove
+            them.
+        fields: the fields of ``Graph`` that are not arrays. The caller must set the fields before ``saving`` ends.
+        arrays: the header entry of each array that is complete.
     """
 
     path: Path
@@ -101,12 +104,12 @@ class Folder:
 
     @contextmanager
     def array(self, name: str, dtype: str, row: tuple[int, ...] = ()) -> Iterator[ArrayFile]:
-        """Open a file for the array ``name``, to which the caller appends blocks of rows. The end of the context
-        completes the file.
+        """Open a file for the array ``name``. The caller appends blocks of rows; the file is complete when the ``with``
+        block ends.
 
         Args:
             name: one of ``ARRAYS``.
-            dtype: the name of the array's dtype in torch.
+            dtype: the name of the array's torch dtype, such as ``float32``.
             row: the shape of a row.
         """
         with (self.path / f"{name}.npy").open("wb") as file, ThreadPoolExecutor(1) as worker:
@@ -115,19 +118,21 @@ class Folder:
             self.arrays[name] = {"dtype": dtype, **out.finish()}
 
     def write(self, name: str, values: Tensor | np.ndarray) -> None:
-        """Write all of the array ``name``."""
+        """Write the whole array ``name``."""
         with self.array(name, str(values.dtype).removeprefix("torch."), tuple(values.shape[1:])) as out:
             out.append(values)
 
     def write_header(self, header: dict[str, Any]) -> None:
-        """Write the header, with the entries of the arrays at the end."""
+        """Write the header file: ``header``, followed by the entries of the arrays."""
         text = json.dumps({**header, "arrays": self.arrays}, ensure_ascii=False, indent=1)
         (self.path / HEADER).write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def saving(path: str | Path) -> Iterator[Folder]:
-    """Open a graph folder to write in pieces. The folder appears at ``path`` only if the context ends without an error.
+    """Open a graph folder, which the caller writes piece by piece.
+
+    The folder appears at ``path`` only if the ``with`` block ends without an error.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as home:
@@ -158,9 +163,9 @@ def saving(path: str | Path) -> Iterator[Folder]:
 
 
 def open_graph(path: str | Path, verify: bool = False) -> Graph:
-    """Open the graph in the folder ``path``, memory-mapped.
+    """Open the graph in the folder ``path``. The arrays are memory-mapped.
 
-    Changes of the tensors stay in memory; they do not change the files.
+    Changes to the tensors stay in memory; they do not change the files.
 
     Args:
         path: the folder that ``save`` made.
@@ -180,7 +185,7 @@ def open_graph(path: str | Path, verify: bool = False) -> Graph:
 
 
 def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
-    """The result of ``look``, once no other process is replacing the graph at ``path``."""
+    """Call ``look`` and return its result. If ``look`` fails because another process replaces ``path``, retry."""
     for _ in range(SWAP_TRIES):
         before = _stamp(path, {})
         try:
@@ -193,7 +198,7 @@ def _wait_until_settled(path: Path, look: Callable[[], T]) -> T:
 
 
 def _refuse_other(path: Path) -> None:
-    """Raise an error if ``path`` has something other than a saved graph."""
+    """Raise an error if ``path`` exists and is neither a saved graph nor an empty folder."""
     if path.exists() and not is_saved(path) and (not path.is_dir() or any(path.iterdir())):
         raise DatasetError(f"{path} exists and is not a saved graph: choose another place")
 
@@ -209,20 +214,21 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
 
 
 def read_fields(header: dict[str, Any]) -> dict[str, Any]:
-    """The fields of ``Graph`` that are not arrays."""
+    """The fields of ``Graph`` in a header: all fields that are not arrays."""
     fields = {name: header.get(name) for name in FIELDS}
     return fields | ({"class_names": tuple(fields["class_names"])} if fields["class_names"] is not None else {})
 
 
 def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dict[str, Any], Callable[[], None] | None]:
-    """The memory-mapped arrays of a folder, and a function to call after the arrays passed all checks.
+    """Memory-map the arrays of a folder. Also return a function that marks the files as verified.
 
-    The function is ``None`` if this user has verified the same files before. Otherwise every byte is checked here.
+    The caller calls the returned function after the arrays have passed all checks. The checksum of every file is
+    checked here, unless this user has verified the same files before; in this case, the returned function is ``None``.
 
     Args:
         path: the folder.
-        entries: the entry in the header of each array.
-        verify: whether to check every byte in any case.
+        entries: the header entry of each array.
+        verify: whether to check every byte even if the files have been verified before.
     """
     for name in entries:
         refuse_odd(path / f"{name}.npy")
@@ -239,7 +245,7 @@ def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dic
 
 
 class ArrayFile:
-    """A ``.npy`` file with the bytes of ``np.save``, appended block by block, with its checksum.
+    """A ``.npy`` file that is written block by block, and its checksum. ``np.save`` would write the same bytes.
 
     Another thread writes a block and updates the checksum while the caller makes the next block. Do not change a block
     after ``append``.
@@ -251,14 +257,14 @@ class ArrayFile:
         self._writing: Future[Any] = worker.submit(file.write, self._header())
 
     def _header(self) -> bytes:
-        """The header of the file. Its length does not depend on the number of rows: numpy pads it."""
+        """The header of the file. The length of the header does not depend on the number of rows: numpy pads it."""
         out = io.BytesIO()
         shape = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False}
         np.lib.format.write_array_header_1_0(out, {**shape, "shape": (self.rows, *self.row)})
         return out.getvalue()
 
     def append(self, rows: Tensor | np.ndarray) -> None:
-        """Add rows, with the dtype of the file; bfloat16 as bytes."""
+        """Append rows, converted to the dtype of the file. The bits of bfloat16 are stored as int16."""
         if isinstance(rows, Tensor):
             rows = rows.detach().cpu()
             rows = (rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows).numpy()
@@ -276,8 +282,10 @@ class ArrayFile:
         self._sum, self._size = zlib.crc32(data.data, self._sum), self._size + data.nbytes
 
     def finish(self) -> dict[str, Any]:
-        """Write the remaining bytes, and return the entry for the graph's header. The checksum ends with numpy's
-        header."""
+        """Write the remaining bytes, and return the entry for the graph's header.
+
+        The checksum covers the data first, and then numpy's header, which is known only at the end.
+        """
         self._writing.result()
         first = self._header()
         self._file.seek(0)
@@ -315,10 +323,10 @@ def _swap_in(aside: Path, path: Path) -> None:
 
 
 def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[str, Any]:
-    """Read the header of a saved graph or a shard: the fields; and dtype, shape, size and checksum of each array.
+    """Read the header of a saved graph or a shard: the fields of the graph, and the entry of each array.
 
     Raises:
-        DatasetError: ``path`` has no header of a saved graph.
+        DatasetError: ``path`` does not have a valid header.
     """
     if not is_saved(path):
         raise DatasetError(f"{path} is not a saved graph: it has no {HEADER}")
@@ -362,7 +370,7 @@ def _verify(path: Path, entry: dict[str, Any]) -> None:
 
 
 def _stored(dtype: str) -> str:
-    """The dtype of numpy for a dtype of torch."""
+    """The numpy dtype in which a torch dtype is stored."""
     return "int16" if dtype == "bfloat16" else dtype
 
 
@@ -389,7 +397,7 @@ def _map(path: Path, entry: dict[str, Any]) -> Tensor | np.ndarray:
 
 
 def _crc32(path: Path, start: int) -> str:
-    """The checksum of the bytes of a file from ``start`` on, followed by the bytes before ``start``."""
+    """The checksum of a file, computed as if the first ``start`` bytes were at the end of the file."""
     crc = 0
     with path.open("rb") as file:
         first = file.read(max(start, 0))
@@ -402,9 +410,9 @@ def _crc32(path: Path, start: int) -> str:
 
 
 def _stamp(path: Path, entries: Entries) -> str:
-    """Inode, size and times of every file, as JSON; empty if a file is missing.
+    """The inode, size and times of every file, as JSON; empty if a file is missing.
 
-    Only the system can set the inode's change time, so a changed file never matches.
+    Only the system can set the inode's change time, so the stamp of a changed file never matches.
     """
     names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:

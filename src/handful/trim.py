@@ -1,8 +1,8 @@
 """Trimming: each layer computes only the nodes that the loss depends on.
 
-If a node is k hops from the nearest target, the loss depends on the node only through the layers before the last k
-layers. If nodes are numbered by this distance, the nodes that a layer must compute are a prefix. So all layers are
-slices of one CSR.
+If a node is k hops from the nearest target, the loss does not depend on the outputs of the last k layers for this node.
+If nodes are sorted by this distance, the nodes that a layer must compute come first. So all layers are slices of one
+CSR.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from handful.kernels.reach import edges_of_rows, reach, rows_among, with_all
 
 S = TypeVar("S", bound=Sample)
 WORTH = 0.9
-"""If more than this fraction of the rows remains, trimming costs more than it saves."""
+"""If more than this fraction of the rows would remain, trimming is skipped: it would cost more than it saves."""
 
 
 def trim(sample: S, depth: int, whole: int | None = None) -> S:
-    """Cut ``sample`` to ``depth`` layers, each with only the nodes and edges that the targets depend on.
+    """Trim ``sample`` to ``depth`` layers, each with only the nodes and edges that the targets depend on.
 
-    Loss and gradients stay the same up to rounding. Dropout drops other elements, since its mask depends on the
-    position of a node. In the model, nodes must affect each other only along edges. This does not hold for BatchNorm,
-    whose statistics depend on all nodes. With ``whole``, all nodes stay, and the first ``whole`` layers compute all
-    nodes. Degrees are the degrees in the sampled graph, before trimming. The sample is returned unchanged if its layers
-    are already rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits
-    for the device once.
+    Loss and gradients stay the same up to rounding. Dropout drops different elements, since its mask depends on the
+    index of a node. The model must pass information between nodes only along edges. This excludes BatchNorm, whose
+    statistics depend on all nodes. If ``whole`` is given, all nodes stay, and the first ``whole`` layers compute all
+    nodes. Degrees are the degrees in the sample before trimming. The sample is returned unchanged if its layers are
+    already rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for
+    the device once.
     """
     squares = whole or 0
     free = depth - squares

@@ -1,5 +1,5 @@
-"""The kernels, on plain arrays: numba for the CPU, Triton for GPUs, plain torch for any other device.
+"""Kernels on plain arrays: numba for the CPU, Triton for GPUs, plain torch for any other device.
 
-``csr`` builds and reads compressed rows (CSR), ``subgraph`` cuts induced parts out of a CSR, ``aggregate`` multiplies
-by a CSR. ``threads`` has the thread pool of all kernels.
+``csr`` builds and reads CSR matrices, ``subgraph`` extracts induced subgraphs, and ``aggregate`` multiplies by a CSR
+matrix. ``threads`` has the thread pool of all kernels.
 """

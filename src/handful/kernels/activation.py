@@ -1,10 +1,10 @@
-"""The steps after a convolution in one pass: norm → ReLU → dropout, forward and backward.
+"""Norm, ReLU and dropout after a convolution, in one pass: the forward and the backward kernels.
 
     out = max(0, norm(x)) · keep / (1 - p),   keep[i, j] = hash(seed, i, j) ≥ p
 
-The result is that of ``torch.nn.BatchNorm1d`` or ``LayerNorm``, ``relu`` and inverted dropout. No mask is stored: the
-gradient passes where the output is positive. bfloat16 and float16 inputs are summed in float32. The kernels are in
-``activation_numba`` and ``activation_triton``.
+The result is the same as from ``torch.nn.BatchNorm1d`` or ``LayerNorm``, then ``relu``, then inverted dropout. No mask
+is stored: the gradient passes where the output is positive. Inputs in bfloat16 or float16 are summed in
+float32. The kernels are in ``activation_numba`` and ``activation_triton``.
 
 ``seed`` determines the dropout mask; derive it from (seed, epoch, step, layer) with ``handful.random.derive_seed``.
 """
@@ -38,9 +38,11 @@ def batch_norm_act(
     p: float = 0.0,
     seed: int = 0,
 ) -> Tensor:
-    """Batch norm over the rows of ``x`` ``(N, F)``, ReLU, dropout. In training, the running statistics are updated.
+    """Batch norm over the rows of ``x``, ``(N, F)``, then ReLU, then dropout. In training, update the running
+    statistics.
 
-    The caller ensures that training has at least two rows, and, for all functions here, that ``p`` is from 0 to 1.
+    The caller ensures that ``x`` has at least two rows in training. For all functions here, the caller ensures that
+    ``p`` is between 0 and 1.
     """
     ops = loops("activation", x.device)
     p = p if training else 0.0
@@ -63,17 +65,17 @@ def batch_norm_act(
 def layer_norm_act(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5, p: float = 0.0, training: bool = False, seed: int = 0
 ) -> Tensor:
-    """Layer norm of each row of ``x`` ``(N, F)``, ReLU, dropout."""
+    """Layer norm of each row of ``x``, ``(N, F)``, then ReLU, then dropout."""
     return _LayerNormAct(p if training else 0.0, seed, eps)(x, weight, bias)
 
 
 def act(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0, relu: bool = True) -> Tensor:
-    """ReLU, if ``relu`` is true, and dropout of ``x`` ``(N, F)``."""
+    """Apply ReLU, if ``relu`` is true, and then dropout to ``x``, ``(N, F)``."""
     return _Act(p if training else 0.0, seed, relu)(x)
 
 
 def dropout(x: Tensor, p: float = 0.0, training: bool = False, seed: int = 0) -> Tensor:
-    """Only dropout of ``x`` ``(N, F)``, without norm and ReLU."""
+    """Apply only dropout to ``x``, ``(N, F)``, without norm and ReLU."""
     return act(x, p, training, seed, relu=False) if training and p > 0.0 else x
 
 
@@ -87,7 +89,7 @@ def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor,
 
 
 def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
-    """``x`` after dropout, with the mask that the kernels use, bit for bit."""
+    """``x`` after dropout. The kernels use exactly the same mask."""
     if p == 0.0:
         return x
     keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)

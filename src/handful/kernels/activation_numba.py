@@ -1,5 +1,5 @@
 """The kernels of ``activation`` in numba, for the CPU. Rows are summed in blocks of a fixed size, and then the sums of
-the blocks are added, so that the result does not depend on the number of threads.
+the blocks are added. So the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK = 256
 
 
 def moments(x: Tensor) -> Tensor:
-    """float64 ``(2, F)``: mean and biased variance of every column."""
+    """The mean and the biased variance of every column, float64 ``(2, F)``."""
     sums, result = _partials(x), np.zeros((2, x.shape[1]))
     _over_blocks(_block_moments, len(x), array(x), sums)
     _join_moments(array(x), sums, result)
@@ -28,17 +28,18 @@ def moments(x: Tensor) -> Tensor:
 
 
 def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
-    """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
+    """Compute ``z = (x - mean) · scale + bias``, then apply ReLU, if ``relu`` is true, and dropout to z.
 
-    ``columns`` ``(3, F)`` has mean, slope and bias. If it is ``None``, z is x.
+    The rows of ``columns``, ``(3, F)``, are the mean, the scale and the bias. If ``columns`` is ``None``, z is x.
     """
     given = array(x), None if columns is None else array(columns), relu, *_drop(p, seed, x)
     return _map(_columns_forward, x, *given)
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums of g and of g · ``(x - mean) · rstd`` over rows; g is the gradient after ReLU and
-    dropout.
+    """The sums of g and of g · ``(x - mean) · rstd`` over all rows, float64 ``(2, F)``.
+
+    g is ``grad``, propagated back through dropout and ReLU. The rows of ``columns``, ``(2, F)``, are mean and rstd.
     """
     sums = _partials(x)
     _over_blocks(_columns_sums, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
@@ -46,17 +47,17 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
 
 
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``, where g is the gradient after ReLU and dropout (0 if ``out`` is 0).
+    """``scale · g + pull · (x - mean) + constant``, where g is ``grad``, propagated back through dropout and ReLU.
 
-    ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
-    not read.
+    Where ``out`` is 0, g is also zero. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If
+    ``columns`` is ``None``, the result is g, and ``x`` is not read.
     """
     given = (None if one is None else array(one) for one in (x, out, grad, columns))
     return _map(_columns_backward, out, *given, _scale(p, out))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean and the inverse standard deviation of every row."""
+    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
     out, result = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
     arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(result)
     _over_blocks(_rows_forward, len(x), *arrays)
@@ -66,7 +67,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``; and the gradients of bias and weight, float64 ``(2, F)``."""
+    """The gradient of ``x``, and the gradients of the bias and the weight, float64 ``(2, F)``."""
     sums, grad_x = _partials(x), empty(out.shape, out)
     arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
     _over_blocks(_rows_backward, len(x), *arrays)
@@ -77,24 +78,24 @@ def rows_backward(
 
 
 def _over_blocks(function: Any, rows: int, *args: Any) -> None:
-    """Call ``function(lo, hi, *args)`` on ranges of blocks of ``BLOCK`` rows."""
+    """Call ``function(lo, hi, *args)`` for ranges of blocks. A block has ``BLOCK`` rows."""
     run(function, even_ranges(-(-rows // BLOCK), get_threads()), *args)
 
 
 def _map(function: Any, like: Tensor, *args: Any) -> Tensor:
-    """A new matrix like ``like``, filled block by block."""
+    """A new matrix with the shape and dtype of ``like``, which ``function`` fills block by block."""
     out = empty(like.shape, like)
     _over_blocks(function, len(like), *args, array(out))
     return out
 
 
 def _partials(x: Tensor) -> np.ndarray:
-    """Two sums for every block of rows and every column, 0 at first."""
+    """Two sums for every block of rows and every column, initialised with 0."""
     return np.zeros((2, -(-len(x) // BLOCK), x.shape[1]), _real(x))
 
 
 def _drop(p: float, seed: int, x: Tensor) -> tuple[Any, Any, Any]:
-    """Seed, threshold and scale of dropout, in the dtypes that the kernels need."""
+    """The seed, the threshold and the scale of dropout, in the dtypes that the kernels need."""
     return np.uint64(seed), np.uint32(hashing.threshold(p)), _scale(p, x)
 
 
@@ -103,7 +104,7 @@ def _scale(p: float, x: Tensor) -> Any:
 
 
 def _real(x: Tensor) -> Any:
-    """``wide_dtype`` as a dtype of numpy."""
+    """``wide_dtype`` as a numpy dtype."""
     return np.float64 if x.dtype == torch.float64 else np.float32
 
 
@@ -122,7 +123,7 @@ def _factors(row: int, seed: Any, least: Any, scale: Any, factor: Any) -> None:
 
 @kernel
 def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
-    """The sums of x and of x² in each block, after the block's first row is subtracted.
+    """For each block, sum x and x², after subtracting the block's first row from x.
 
     Without the subtraction, a mean far from 0 would make the variance a small difference of two large numbers.
     """
@@ -139,8 +140,9 @@ def _block_moments(lo: int, hi: int, x: Any, sums: Any) -> None:
 
 @kernel
 def _join_moments(x: Any, sums: Any, moments: Any) -> None:
-    """Mean and variance from the sums of the blocks: the variance within blocks plus the variance between blocks (Chan
-    et al.)."""
+    """Compute mean and variance from the sums of the blocks (Chan et al.): the variance within blocks plus the variance
+    between blocks.
+    """
     mean, spread, seen = moments[0], moments[1], 0
     for b in range(sums.shape[1]):
         count = min(BLOCK, x.shape[0] - b * BLOCK)

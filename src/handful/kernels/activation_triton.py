@@ -1,6 +1,7 @@
-"""The kernels of ``activation`` in Triton, for GPUs; the functions are those of ``activation_numba``.
+"""The kernels of ``activation`` in Triton, for GPUs. The module has the same functions as ``activation_numba``.
 
-Rows are summed in blocks of ``BLOCK`` rows, and then the blocks in order, so the result is the same every time.
+Rows are summed in blocks of ``BLOCK`` rows, and then the sums of the blocks are added in order, so the result is the
+same every time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from handful.kernels.bfloat16 import wide_dtype
 BLOCK = 256
 """The number of rows that are summed at once."""
 ROWS, COLUMNS = 16, 128
-"""The tile that a program holds."""
+"""The number of rows and the number of columns in the tile of a program."""
 
 
 @triton.jit
@@ -39,13 +40,13 @@ def put(out, values, rows, cols, n, width):
 
 @triton.jit
 def column(columns, which, cols, width):
-    """Load row ``which`` of a small ``(k, width)`` matrix, in the shape of a row of a tile."""
+    """Load row ``which`` of a small ``(k, width)`` matrix, as one row that fits a tile."""
     return tl.load(columns + which * width + cols, mask=cols < width, other=0.0)[None, :]
 
 
 @triton.jit
 def passed(out, grad, rows, cols, n, width, SCALE: tl.constexpr, WIDE: tl.constexpr):
-    """The gradient after ReLU and dropout; 0 if the output is 0."""
+    """The gradient, propagated back through dropout and ReLU; 0 where the output is 0."""
     g = tile(grad, rows, cols, n, width, WIDE) * SCALE
     return tl.where(tile(out, rows, cols, n, width, WIDE) > 0, g, g * 0)
 
@@ -133,37 +134,38 @@ def _rows_backward(x, out, grad, weight, moments, grad_x, sums, n, width, blocks
 
 
 def moments(x: Tensor) -> Tensor:
-    """float64 ``(2, F)``: mean and biased variance of every column."""
+    """The mean and the biased variance of every column, float64 ``(2, F)``."""
     var, mean = torch.var_mean(x.to(wide_dtype(x)), 0, correction=0)
     return torch.stack([mean, var]).double()
 
 
 def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, seed: int) -> Tensor:
-    """``z = (x - mean) · slope + bias``, then ReLU, if ``relu`` is true, and dropout.
+    """Compute ``z = (x - mean) · scale + bias``, then apply ReLU, if ``relu`` is true, and dropout to z.
 
-    ``columns`` ``(3, F)`` has mean, slope and bias. If it is ``None``, z is x.
+    The rows of ``columns``, ``(3, F)``, are the mean, the scale and the bias. If ``columns`` is ``None``, z is x.
     """
     return _map(_columns_forward, x, x, columns, seed_of(seed, x), RELU=relu, **_drop(p))
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:
-    """float64 ``(2, F)``: the sums of g and of g · ``(x - mean) · rstd`` over rows; g is the gradient after ReLU and
-    dropout.
+    """The sums of g and of g · ``(x - mean) · rstd`` over all rows, float64 ``(2, F)``.
+
+    g is ``grad``, propagated back through dropout and ReLU. The rows of ``columns``, ``(2, F)``, are mean and rstd.
     """
     return _block_sums(_columns_sums, x, x.contiguous(), out, grad, columns, SCALE=hashing.scale(p)).sum(1)
 
 
 def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tensor | None, p: float) -> Tensor:
-    """``slope · g + pull · (x - mean) + constant``, where g is the gradient after ReLU and dropout (0 if ``out`` is 0).
+    """``scale · g + pull · (x - mean) + constant``, where g is ``grad``, propagated back through dropout and ReLU.
 
-    ``columns`` ``(4, F)`` has mean, slope, pull and constant. If ``columns`` is ``None``, the result is g, and ``x`` is
-    not read.
+    Where ``out`` is 0, g is also zero. The rows of ``columns``, ``(4, F)``, are mean, scale, pull and constant. If
+    ``columns`` is ``None``, the result is g, and ``x`` is not read.
     """
     return _map(_columns_backward, out, x, out, grad, columns, SCALE=hashing.scale(p))
 
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
-    """Layer norm, ReLU, dropout; and ``(2, N)``: the mean and the inverse standard deviation of every row."""
+    """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
     x, result = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
     out = torch.empty_like(x)
     if x.numel():
@@ -177,14 +179,14 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
 def rows_backward(
     x: Tensor, out: Tensor, grad: Tensor, weight: Tensor, moments: Tensor, p: float
 ) -> tuple[Tensor, Tensor]:
-    """The gradient of ``x``; and the gradients of bias and weight, float64 ``(2, F)``."""
+    """The gradient of ``x``, and the gradients of the bias and the weight, float64 ``(2, F)``."""
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
     given = x.contiguous(), out, grad, weight, moments, grad_x
     return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
 
 
 def _map(function: Any, x: Tensor, *args: Tensor | None, **options: Any) -> Tensor:
-    """A new matrix like ``x``, filled tile by tile."""
+    """A new matrix with the shape and dtype of ``x``, which ``function`` fills tile by tile."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if x.numel():
         size = _part(x)
@@ -205,19 +207,19 @@ def _block_sums(function: Any, x: Tensor, *args: Tensor, whole: bool = False, **
 
 
 def _part(x: Tensor) -> dict[str, Any]:
-    """The shape of a tile of some columns."""
+    """The shape of a tile that has only some of the columns."""
     columns = min(COLUMNS, triton.next_power_of_2(x.shape[1]))
     return {"ROWS": ROWS, "COLUMNS": columns, "WIDE": triton_type(wide_dtype(x))}
 
 
 def _whole(x: Tensor) -> dict[str, Any]:
-    """The shape of a tile of whole rows; the number of rows is smaller for wider rows."""
+    """The shape of a tile that has whole rows. If the rows are wide, the tile has fewer rows."""
     columns = triton.next_power_of_2(x.shape[1])
     return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
 
 
 def _drop(p: float) -> dict[str, Any]:
-    """Threshold and scale of dropout, as arguments of the kernels."""
+    """The threshold and the scale of dropout, as arguments of the kernels."""
     return {"LEAST": hashing.threshold(p), "SCALE": hashing.scale(p)}
 
 
@@ -249,7 +251,7 @@ def bits(seed, rows, cols):
 
 @triton.jit
 def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.constexpr):
-    """The factor of dropout for each element of a tile."""
+    """The dropout factor of each element of a tile."""
     one = tl.full([rows.shape[0], cols.shape[0]], SCALE, WIDE)
     if LEAST > 0:
         one = tl.where(bits(seed, rows, cols) >= LEAST, one, one * 0)
@@ -257,7 +259,5 @@ def factor(seed, rows, cols, LEAST: tl.constexpr, SCALE: tl.constexpr, WIDE: tl.
 
 
 def seed_of(seed: int, like: Tensor) -> Tensor:
-    """Convert ``seed`` to a tensor, since Triton compiles several kernels for different values of an integer
-    argument.
-    """
+    """Convert ``seed`` to a tensor, since Triton may compile a kernel again for another integer argument."""
     return torch.full((1,), hashing.signed(seed), dtype=torch.int64, device=like.device)

@@ -1,4 +1,4 @@
-"""``out = diag(left) · A · diag(right) · x`` for a CSR matrix A: sum, mean and GCN aggregation are all this product.
+"""``out = diag(left) · A · diag(right) · x`` for a CSR matrix A. Sum, mean and GCN aggregation are such products.
 
 The kernels are in ``aggregate_numba`` and ``aggregate_triton``.
 """
@@ -14,11 +14,11 @@ from handful.kernels.bfloat16 import wide_dtype
 from handful.kernels.dispatch import loops
 
 CHUNK = 1 << 22
-"""The maximum number of gathered values in ``spmm_torch``."""
+"""The maximum number of values that ``spmm_torch`` gathers at a time."""
 
 
 class Scaled(NamedTuple):
-    """``diag(left) · A · diag(right)``; ``None`` means all ones.
+    """The matrix ``diag(left) · A · diag(right)``. A value of ``None`` stands for all ones.
 
     Args:
         indptr, indices: the CSR of A, ``(rows + 1,)`` and ``(edges,)``.
@@ -35,13 +35,13 @@ class Scaled(NamedTuple):
 
 
 def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The product, by the fastest implementation for the device of ``x``.
+    """The product of ``a`` and ``x``, by the fastest implementation for the device of ``x``.
 
     Args:
         a: the matrix.
         x: ``(columns, F)``; it may be some columns of a wider tensor.
-        base: ``(rows, F)``, added to the product; it may be some columns of a wider tensor.
-        bias: ``(F,)``, added to every row.
+        base: ``(rows, F)``, which is added to the product; it may be some columns of a wider tensor.
+        bias: ``(F,)``, which is added to every row.
 
     Returns:
         ``(rows, F)``, with the dtype of ``x``; float32 for float16 on the CPU.
@@ -52,7 +52,7 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
 
 
 def spmm_torch(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The same product in plain torch, for any device: the rows of ``x`` are gathered and added by chunks of edges."""
+    """``spmm`` in plain torch, for any device. The rows of ``x`` are gathered and added in chunks of edges."""
     indptr, indices, weight, left, right = a
     wide = wide_dtype(x)
     out = torch.zeros(len(indptr) - 1, x.shape[1], dtype=wide, device=x.device)

@@ -66,7 +66,7 @@ def _spmm_rows(lo: int, hi: int, indptr: Any, indices: Any, scales: Any, x: Any,
 
 
 def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The product on the CPU, row by row on all threads; no tensor of edges × features is ever made."""
+    """The product on the CPU. The rows are divided among all threads, and no tensor of edges × features is made."""
     like, none = torch.empty(0, dtype=result_dtype(x)), torch.empty(0, dtype=wide_dtype(x))
     out = empty((len(a.indptr) - 1, x.shape[1]), like)
     base = x[:0] if base is None else base

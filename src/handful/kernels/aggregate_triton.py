@@ -1,9 +1,9 @@
 """The product of ``aggregate`` in Triton, for GPUs.
 
 A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split into
-chunks. Separate programs sum the chunks after the first, which are called tails. The row's program adds the sums of the
-tails in order, so the result does not depend on which program runs first. The number of edges bounds the number of
-tails, so the host does not wait for the device.
+chunks. All chunks except the first are called tails; separate programs sum them. The program of the row adds the sums
+of the tails in order, so the result does not depend on which program runs first. The maximum number of tails follows
+from the number of edges, so the host does not wait for the device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from handful.kernels.bfloat16 import wide_dtype
 from handful.kernels.csr import starts_torch
 
 CHUNK = 1024
-"""The number of edges of a row that one program sums."""
+"""The maximum number of edges of a row that one program sums."""
 EDGES = 16
 """The number of edges that a program reads at a time."""
 COLUMNS = 128
@@ -29,7 +29,7 @@ COLUMNS = 128
 
 @triton.jit
 def row_of_tail(tails, tail, rows):
-    """The row to which ``tail`` belongs, by bisection: the last row whose first tail is at or before ``tail``."""
+    """Find the row of ``tail`` by bisection: the last row whose first tail is at or before ``tail``."""
     lo = rows * 0
     hi = rows - 1
     while lo < hi:
@@ -42,8 +42,8 @@ def row_of_tail(tails, tail, rows):
 
 @triton.jit
 def row_edges(indptr, tails, at, rows, TAIL: tl.constexpr, SPLIT: tl.constexpr, CHUNK: tl.constexpr):
-    """The row of program ``at``, and the start and end of the edges that the program sums: a tail, or the first edges
-    of the row. A program without a tail gets no edges, and its sums are never read.
+    """The row of program ``at``, and the start and end of the edges that the program sums: a tail, or the first chunk
+    of the row. If the program has no tail to sum, it gets no edges, and its sums are never read.
     """
     v = row_of_tail(tails, at, rows) if TAIL else at
     start, stop = tl.load(indptr + v), tl.load(indptr + v + 1)
@@ -92,7 +92,7 @@ def _spmm_rows(
 
 
 def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The product on a GPU; no tensor of edges × features is ever made."""
+    """The product on a GPU. No tensor of size edges × features is made."""
     indptr, indices, *scales = a
     rows, width = len(indptr) - 1, x.shape[1]
     out = x.new_empty(rows, width)
@@ -110,8 +110,8 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
 
 
 def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **options: Any) -> None:
-    """Run ``kernel`` for the tails of all rows, if tails are possible; then for the rows, which add the sums of their
-    tails.
+    """Run ``kernel`` for the tails of all rows, if ``tails`` is positive. Then run it for the rows, which add the sums
+    of their tails.
     """
     for tail, count in [(True, tails)] * (tails > 0) + [(False, rows)]:
         kernel[(count, columns)](*args, TAIL=tail, SPLIT=tails > 0, CHUNK=CHUNK, **options)
@@ -126,10 +126,10 @@ def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
 
 
 def by_row(x: Tensor) -> Tensor:
-    """``x`` with contiguous rows; it may be some columns of a wider matrix."""
+    """``x`` with contiguous rows. The result may still be some columns of a wider matrix."""
     return x if x.stride(1) == 1 else x.contiguous()
 
 
 def triton_type(dtype: torch.dtype) -> Any:
-    """Triton's dtype for sums."""
+    """The Triton dtype of sums: float64 for float64, else float32."""
     return tl.float64 if dtype == torch.float64 else tl.float32

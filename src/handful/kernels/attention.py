@@ -1,14 +1,15 @@
-"""GAT attention: edge scores, their softmax over each target's edges, and the weighted sum, without a tensor of edges.
+"""GAT attention: edge scores, their softmax over each target's edges, and the weighted sum. No tensor has a row per
+edge.
 
     out[v] = Σ_u α_vu · x[u],   α_vu = softmax_u(leaky_relu(a_src[u] + a_dst[v])),   u over v and the sources of v
 
-Every target attends to itself exactly once, whether or not the adjacency has a self-loop of the target. Edge weights
-are not used, not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
+Every target attends to itself exactly once, whether or not the adjacency has this self-loop. Edge weights are not
+used, not even the weights of ``normalized`` adjacencies (LADIES): attention computes its own weights.
 
 The backward pass needs O(N·heads + N·F) of memory: the largest score and the sum of each row, and the part of the
-output from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu = 0 for a
-softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The kernels are in
-``attention_numba`` and ``attention_triton``.
+output that comes from edges with a positive score. This part gives the gradient of ``a_dst``, because Σ_u ∂L/∂score_vu
+= 0 for a softmax. One pass over the reversed edges computes the scores again and gives the other gradients. The kernels
+are in ``attention_numba`` and ``attention_triton``.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ SLOPE = 0.2
 
 
 def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
-    """Attention, by the fastest implementation for the device of ``x``; differentiable in ``x``, ``a_src`` and
-    ``a_dst``.
+    """Compute attention by the fastest implementation for the device of ``x``.
+
+    The result is differentiable in ``x``, ``a_src`` and ``a_dst``.
 
     Args:
-        adj: the edges, targets × sources.
+        adj: the edges, as a matrix of targets × sources.
         x: ``(sources, heads, channels)``.
         a_src: ``(sources, heads)``, the term of each source in the scores of its edges.
         a_dst: ``(targets, heads)``, the term of each target in the scores of its edges.
-        first: the source number of the first target; ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
+        first: the index of the first target among the sources: ``lo`` for a chunk ``adj.rows(lo, hi)``, 0 otherwise.
 
     Returns:
         ``(targets, heads, channels)``, with the dtype of ``x``.
@@ -50,7 +52,7 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
 
 
 def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int = 0) -> Tensor:
-    """``attention`` in plain torch, for any device and for second derivatives; its memory is O(E·F)."""
+    """``attention`` in plain torch, for any device and for second derivatives. This version needs O(E·F) of memory."""
     wide = wide_dtype(x)
     sources, targets = adj.edge_index
     own = torch.arange(adj.num_targets, device=x.device)
@@ -75,7 +77,7 @@ def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int) 
 
 
 class Scores(NamedTuple):
-    """The arguments of ``attention``: the two terms of the scores, and the rows that are summed."""
+    """The arguments of ``attention``: the rows that are summed, and the two terms of the scores."""
 
     x: Tensor
     a_src: Tensor

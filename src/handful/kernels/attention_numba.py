@@ -16,8 +16,11 @@ from handful.kernels.threads import kernel, over_rows
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output; the part of the output from edges with a positive score (empty unless ``keep``); and for every target
-    and head: the largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores.
+    """Return three tensors: the output, the positive part, and ``(3, targets, heads)`` statistics.
+
+    The positive part is the part of the output that comes from edges with a positive score. It is empty unless
+    ``keep``. The statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of
+    positive scores.
     """
     x, a_dst = given.x, given.a_dst
     shape = len(a_dst), *x.shape[1:]
@@ -30,8 +33,9 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
 
 
 def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For each target and head: inner = ⟨grad, out⟩; and the gradient of ``a_dst``, (1 - slope)(⟨grad, positive⟩ -
-    P·inner).
+    """For each target and head, inner = ⟨grad, out⟩, and the gradient of ``a_dst``.
+
+    The gradient is (1 - slope)(⟨grad, positive⟩ - P·inner), where P is the total attention weight of positive scores.
     """
     inner, grad_dst = torch.empty_like(rows[0]), torch.empty_like(rows[0])
     given = array(grad), array(out), array(positive), array(rows)
@@ -42,7 +46,7 @@ def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) 
 def backward_sources(
     indptr: Tensor, indices: Tensor, given: Scores, grad: Tensor, rows: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
+    """The gradients of ``x`` and of ``a_src``. ``indptr`` and ``indices`` are the CSR of the reversed edges."""
     grad_x, grad_src = empty(given.x.shape, given.x), torch.empty(given.a_src.shape, dtype=rows.dtype)
     result = array(grad), array(rows), array(inner), array(grad_x), array(grad_src)
     over_rows(_source_rows, array(indptr), array(indices), _arrays(given), *result)
@@ -50,7 +54,7 @@ def backward_sources(
 
 
 def _arrays(given: Scores) -> tuple[Any, ...]:
-    """``given`` as arrays, with the scores in the dtype of the sums."""
+    """``given`` as arrays. The terms of the scores are converted to the dtype of the sums."""
     a_src, a_dst = (scores.to(wide_dtype(given.x)) for scores in (given.a_src, given.a_dst))
     return array(given.x), array(a_src), array(a_dst), given.first
 

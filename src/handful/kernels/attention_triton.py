@@ -1,4 +1,4 @@
-"""The kernels of ``attention`` in Triton, for GPUs; the functions are those of ``attention_numba``.
+"""The kernels of ``attention`` in Triton, for GPUs. The module has the same functions as ``attention_numba``.
 
 A program computes one row for one head. The softmax takes one pass: when a larger score appears, the earlier sums are
 scaled down. Long rows are split as in ``aggregate_triton``; the sums of the chunks are rescaled and added in order.
@@ -19,7 +19,7 @@ from handful.kernels.bfloat16 import wide_dtype
 
 _SLOPE = tl.constexpr(SLOPE)
 EDGES = 16
-"""The number of edges of a row that are summed at a time."""
+"""The number of edges of a row that a program reads at a time."""
 
 
 @triton.jit
@@ -30,8 +30,11 @@ def leaky(raw):
 
 @triton.jit
 def other_ends(indices, e, start, stop, own):
-    """The nodes at the other end of the edges ``e``, and a mask: edges from ``start`` to ``stop`` except self-loops.
-    Edge ``start - 1`` is the node's own loop, which every row has once."""
+    """The nodes at the other end of the edges ``e``, and a mask of the valid edges.
+
+    The edges ``start`` to ``stop - 1`` are valid, except for self-loops. Edge ``start - 1`` is also valid: it stands
+    for the one self-loop of every row.
+    """
     u = tl.load(indices + e, mask=(e >= start) & (e < stop), other=0).to(tl.int64)
     valid = (e < stop) & ((u != own) | (e < start))
     return tl.where(e < start, own, u), valid
@@ -131,8 +134,11 @@ def _source_rows(indptr, indices, x, a_src, a_dst, grad, found, inner, tails, su
 
 
 def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The output; the part of the output from edges with a positive score (empty unless ``keep``); and for every target
-    and head: the largest score, 1 / Σ exp(score − largest), and the total attention weight of the positive scores.
+    """Return three tensors: the output, the positive part, and ``(3, targets, heads)`` statistics.
+
+    The positive part is the part of the output that comes from edges with a positive score. It is empty unless
+    ``keep``. The statistics are the largest score, 1 / Σ exp(score − largest), and the total attention weight of
+    positive scores.
     """
     x, a_src, a_dst, first = given
     wide, (targets, heads), channels = wide_dtype(x), a_dst.shape, x.shape[2]
@@ -149,8 +155,9 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
 
 
 def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """For each target and head: inner = ⟨grad, out⟩; and the gradient of ``a_dst``, (1 - slope)(⟨grad, positive⟩ -
-    P·inner).
+    """For each target and head, inner = ⟨grad, out⟩, and the gradient of ``a_dst``.
+
+    The gradient is (1 - slope)(⟨grad, positive⟩ - P·inner), where P is the total attention weight of positive scores.
     """
     whole, part = ((grad.to(rows.dtype) * one).sum(2) for one in (out, positive))
     return whole, (1 - SLOPE) * (part - rows[2] * whole)
@@ -159,7 +166,7 @@ def backward_targets(grad: Tensor, out: Tensor, positive: Tensor, rows: Tensor) 
 def backward_sources(
     indptr: Tensor, indices: Tensor, given: Scores, grad: Tensor, rows: Tensor, inner: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of ``x`` and of ``a_src``, by the reversed edges."""
+    """The gradients of ``x`` and of ``a_src``. ``indptr`` and ``indices`` are the CSR of the reversed edges."""
     x, a_src, a_dst, first = given
     sources, heads, channels = x.shape
     grad_x = torch.empty_like(x, memory_format=torch.contiguous_format)
@@ -174,10 +181,10 @@ def backward_sources(
 
 
 def _wide(x: Tensor, *scores: Tensor) -> tuple[Tensor, ...]:
-    """``x`` unchanged, and the scores in the dtype of the sums; all contiguous."""
+    """``x``, and the terms of the scores in the dtype of the sums; all are contiguous."""
     return x.contiguous(), *(score.to(wide_dtype(x)).contiguous() for score in scores)
 
 
 def _tile(x: Tensor) -> dict[str, Any]:
-    """The constants that the kernels are compiled for."""
+    """The compile-time constants of the kernels."""
     return {"CHANNELS": triton.next_power_of_2(x.shape[2]), "WIDE": triton_type(wide_dtype(x))}

@@ -1,7 +1,7 @@
-"""16-bit floats for numba, which lacks these dtypes: kernels get the bits as integers, and sum in float32.
+"""16-bit floats for numba, which does not have these dtypes: kernels get the bits as integers, and sum in float32.
 
-bfloat16 becomes uint16. float16, which kernels only read, becomes int16. ``widen`` and ``narrow`` do not change other
-dtypes, so one kernel works for float32, float64 and bfloat16.
+Kernels get bfloat16 as uint16, and float16, which they only read, as int16 values. ``widen`` and ``narrow`` do not
+change other dtypes, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from torch import Tensor
 
 
 def widen(value: Any) -> Any:
-    """The number whose bits are ``value``; inside kernels only."""
+    """The number whose bits are ``value``. Only kernels can call this function."""
     raise NotImplementedError
 
 
 def narrow(value: Any, like: Any) -> Any:
-    """``value`` as an element of the array ``like``, rounded to nearest even; inside kernels only."""
+    """``value`` in the dtype of the array ``like``, rounded to nearest even. Only kernels can call this function."""
     raise NotImplementedError
 
 
 def _extend(typing_context: Any, bits: Any) -> Any:
-    """Convert float16 to float32 by an instruction of the CPU."""
+    """Convert float16 to float32 with a CPU instruction."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
@@ -66,9 +66,9 @@ def array(tensor: Tensor) -> np.ndarray:
 
 
 def columns(tensor: Tensor) -> np.ndarray:
-    """``array`` for a matrix that may be some columns of a wider matrix, without a copy.
+    """``array`` for a matrix that may consist of some columns of a wider matrix. Such columns are not copied.
 
-    The rows of the result then have the length of the wider matrix's rows. A kernel must only read the columns of
+    The rows of the result may be as long as the rows of the wider matrix, so a kernel must read only the columns of
     ``tensor``.
     """
     stride = tensor.stride(0)

@@ -1,6 +1,6 @@
-"""A graph and its features, drawn from a block model; every random number is a hash of (key, counter).
+"""Draw a graph and its features from a stochastic block model. Every random number is a hash of (key, counter).
 
-A *place* is an index into ``member``, which lists the nodes class by class. Pairs ``first[p]`` to ``first[p + 1]``
+A *place* is an index into ``member``, which lists the nodes class by class. Pairs ``first[p]`` to ``first[p + 1] - 1``
 belong to place p.
 """
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 @kernel
 def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low: Any, high: Any, offset: Any,
           power: float, homophily: float, key: Any, out: Any) -> None:  # fmt: skip
-    """Draw the other end of each pair of the places begin + lo to begin + hi."""
+    """Draw the second node of each pair of the places ``begin + lo`` to ``begin + hi - 1``."""
     classes = start.shape[0] - 1
     own = np.searchsorted(start, begin + lo, side="right") - 1
     for i in range(lo, hi):
@@ -40,21 +40,21 @@ def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low
 def draw_ends(
     first: Array, start: Array, member: Array, offset: Array, power: float, homophily: float, key: Any, begin: int = 0
 ) -> Array:
-    """Draw the other end of every pair of some places.
+    """Draw the second node of every pair that belongs to the given places.
 
-    With probability ``homophily``, the other end has the class of the pair's place; otherwise it has another class,
-    drawn uniformly. In class c the rank is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u uniform in [0, 1), low =
-    offset^power and high = (size of the class + offset)^power.
+    With probability ``homophily``, the second node has the class of the pair's place; otherwise it has another class,
+    drawn uniformly. The rank of the second node in its class is ⌊(low + u·(high − low))^(1/power) − offset⌋, with u
+    uniform in [0, 1), low = offset^power and high = (size of the class + offset)^power.
 
     Args:
-        first: int64 ``(places + 1,)``, the first pair of each of these places.
+        first: int64 ``(places + 1,)``, the first pair of each given place.
         start: int64 ``(classes + 1,)``, the first place of each class.
         member: the node at each place, for all places of the graph.
-        offset: float64 ``(classes,)``.
-        power: the power of all classes.
+        offset: float64 ``(classes,)``, the offset of each class in the formula of the rank.
+        power: the power in the formula of the rank, for all classes.
         homophily: the fraction of pairs within a class.
         key: uint64, the key of the random numbers.
-        begin: the first of these places.
+        begin: the first of the given places.
 
     Returns:
         ``(pairs,)``, node ids, with the dtype of ``member``.
@@ -68,7 +68,7 @@ def draw_ends(
 
 
 def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array]:
-    """``indptr`` and ``indices`` of the simple undirected graph of all pairs ``member[place]``, ``other[pair]``.
+    """``indptr`` and ``indices`` of the simple undirected graph with the edges ``(member[place], other[pair])``.
 
     Pairs that join a node with itself are dropped, and repeated pairs merged.
     """
@@ -81,7 +81,7 @@ def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array
 
 @kernel
 def _noisy(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any) -> None:
-    """Box–Muller: two uniform numbers give two normal numbers."""
+    """Add normal noise to the means. The Box–Muller method converts two uniform numbers to two normal numbers."""
     columns = out.shape[1]
     for i in range(lo, hi):
         own = mix(key, begin + i)
@@ -94,7 +94,7 @@ def _noisy(lo: int, hi: int, begin: int, y: Any, means: Any, key: Any, out: Any)
 
 
 def noisy_means(y: Array, means: Array, key: np.uint64, begin: int = 0) -> Array:
-    """float32 ``(nodes, features)``: row ``y[i]`` of ``means`` plus standard normal noise, for each node i.
+    """float32 ``(nodes, features)``: for each node i, row ``y[i]`` of ``means`` plus standard normal noise.
 
     ``begin`` is the id of the first node: the noise of a node depends only on its id and on ``key``.
     """

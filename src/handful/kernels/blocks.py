@@ -1,7 +1,7 @@
-"""Products of some rows of a CSR with a matrix that is read block by block, in ascending order.
+"""Products of some rows of a CSR with a matrix that is read in blocks of rows, in ascending order.
 
-The edges are sorted by the block of their source, and within a block by row. So every block of sources is read once,
-and is added to the sums of all rows.
+The edges are sorted by the block of their source, and within a block by row. So every block of sources is read only
+once; its contributions are added to the sums of all rows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ AHEAD = 8
 
 @dataclass(frozen=True)
 class BlockedEdges:
-    """Edges, sorted by the block of their source; block b has the edges ``starts[b]`` to ``starts[b + 1]``.
+    """Edges, sorted by the block of their source. Block b has the edges ``starts[b]`` to ``starts[b + 1] - 1``.
 
-    ``rows`` are relative to the first row, ``columns`` to the first source of the block.
+    ``rows`` are relative to the first row; ``columns`` are relative to the first source of the block.
     """
 
     starts: Array
@@ -33,7 +33,7 @@ class BlockedEdges:
     weight: Array
 
     def ranges(self, block: int) -> list[tuple[int, int]]:
-        """The edges of a block, in one range for each thread; no two ranges have a row in common."""
+        """Divide the edges of a block into one range per thread. No two ranges have a row in common."""
         lo, hi = int(self.starts[block]), int(self.starts[block + 1])
         rows = self.rows[lo:hi]
         cuts = [lo + a for a, _ in even_ranges(hi - lo, get_threads() if hi - lo > 5_000 else 1)] or [lo]
@@ -60,7 +60,7 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
 
     Args:
         indptr, indices: a checked CSR, rows × sources.
-        weight: ``(edges,)``, or empty.
+        weight: ``(edges,)``, or empty if edges have no weights.
         num_sources: the number of sources.
         shift: source u is in block ``u >> shift``.
     """
@@ -90,11 +90,11 @@ def _add(lo: int, hi: int, rows: Any, columns: Any, weight: Any, right: Any, x: 
 
 
 def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Array) -> None:
-    """Add to each row the rows of its sources in one block, times ``weight`` and ``right``.
+    """Add, to each row of ``out``, the rows of its sources in one block, multiplied by ``weight`` and ``right``.
 
     Args:
         edges: the result of ``by_blocks``.
-        block: the number of the block.
+        block: the index of the block.
         right: ``(sources of the block,)``, or empty for ones.
         x: ``(sources of the block, F)``.
         out: ``(rows, F)``, with the dtype of ``x``.
@@ -121,14 +121,15 @@ def _attend(
 def attend_block(
     edges: BlockedEdges, block: int, shift: int, a_dst: Array, found: Array, a_src: Array, x: Array, out: Array
 ) -> None:
-    """Add to each row the rows of its sources in one block, weighted by attention; self-loops are left out.
+    """Add, to each row of ``out``, the rows of its sources in one block, weighted by attention. Self-loops are left
+    out.
 
     Args:
         edges: the result of ``by_blocks``.
-        block: the number of the block.
-        shift: the first source of the block minus the source number of the first row.
+        block: the index of the block.
+        shift: the first source of the block, minus the index of the first row among the sources.
         a_dst: ``(rows, heads)``, the term of each row in the scores of its edges.
-        found: ``(2 or more, rows, heads)``, for each row the largest score, and 1 / Σ exp(score − largest).
+        found: ``(2 or more, rows, heads)``: the largest score of each row, and 1 / Σ exp(score − largest).
         a_src: ``(sources of the block, heads)``, the term of each source in the scores of its edges.
         x: ``(sources of the block, heads, channels)``.
         out: ``(rows, heads, channels)``.

@@ -1,4 +1,4 @@
-"""The two passes of a sort of edges in files: sort edges into buckets of rows, then sort the rows of one bucket.
+"""The two passes of sorting edges on disk: sort edges into buckets of rows, and then sort the rows of each bucket.
 
 A *record* is two integers: target and source.
 """
@@ -20,7 +20,10 @@ Array = np.ndarray
 def _count(
     lo: int, hi: int, rows: Any, columns: Any, bound: int, base: int, shift: int, buckets: int, both: bool
 ) -> Any:
-    """Count the records in each bucket, for edges lo to hi; then 1 plus the index of the first bad edge, or 0."""
+    """The number of records in each bucket, for edges ``lo`` to ``hi - 1``.
+
+    The last entry is 1 plus the index of the first invalid edge, or 0 if all edges are valid.
+    """
     counts = np.zeros(buckets + 1, np.int64)
     for i in range(lo, hi):
         v, u = rows[i], columns[i]
@@ -37,7 +40,7 @@ def _count(
 def _scatter(
     lo: int, hi: int, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool, out: Any
 ) -> None:
-    """Write the records of edges lo to hi at the cursors of the buckets."""
+    """Write the records of edges ``lo`` to ``hi - 1`` at the cursors of the buckets."""
     for i in range(lo, hi):
         v, u = rows[i], columns[i]
         for turn in range(2 if both else 1):
@@ -54,15 +57,16 @@ def in_buckets(
     """Make the records of edges, sorted by bucket; within a bucket, the order of the edges is kept.
 
     Args:
-        rows, columns: integers ``(edges,)``, targets and sources, from 0 to ``bound``; this function checks them.
+        rows, columns: integers ``(edges,)``, targets and sources. The function checks that all ids are from 0 to
+            ``bound - 1``.
         bound: the number of nodes.
         base, shift, buckets: row v belongs to bucket ``(v - base) >> shift``; the caller ensures that this bucket
             exists.
-        both: whether an edge also makes a record for its reverse.
+        both: whether each edge also gives a record for its reverse.
 
     Returns:
-        ``(records, 2)``, with the dtype of ``rows``; the start of each bucket, ``(buckets + 1,)``; and -1. If an end of
-        an edge is not a node, there are no records, and the index of that edge replaces -1.
+        The records, ``(records, 2)``, with the dtype of ``rows``; the start of each bucket, ``(buckets + 1,)``; and
+        the index of the first invalid edge, or -1 if all edges are valid. If an edge is invalid, there are no records.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
     counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))
@@ -88,9 +92,9 @@ def _imbalance(lo: int, hi: int, rows: Any, columns: Any, key: Any) -> Any:
 
 
 def imbalance(rows: Array, columns: Array, key: int) -> int:
-    """The sum of a hash over all edges minus the sum over their reverses, modulo 2⁶⁴.
+    """The sum of a hash over all edges, minus the sum over their reverses, modulo 2⁶⁴.
 
-    The sum of the results of all blocks of edges is the result of all edges. The result is 0 if every edge occurs as
+    Edges can be processed in blocks: the results of the blocks are added. The result is 0 if every edge occurs as
     often as its reverse. Otherwise the result is 0 for about one key in 2⁶⁴.
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1)
@@ -105,8 +109,8 @@ def _sort_rows(lo: int, hi: int, indptr: Any, indices: Any) -> None:
 
 @kernel
 def _keep(indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kept: Any) -> int:
-    """Move the kept sources to the front, write the number of kept sources per row to ``kept``, and return the
-    total.
+    """Move the kept sources to the front of ``indices``, write the number of kept sources per row to ``kept``, and
+    return the total.
     """
     end = 0
     for v in range(kept.shape[0]):
@@ -121,12 +125,12 @@ def _keep(indptr: Any, indices: Any, base: int, loops: bool, repeated: bool, kep
 
 
 def sorted_rows(records: Array, base: int, rows: int, loops: bool, repeated: bool) -> tuple[Array, Array]:
-    """The number of sources of each of ``rows`` rows from ``base`` on, and the sources, sorted in each row.
+    """The number of sources of each row, and the sources, sorted within each row.
 
     Args:
-        records: ``(records, 2)``; every target is one of these rows, which the caller has checked.
+        records: ``(records, 2)``. The caller ensures that every target is one of the rows.
         base, rows: the first row, and the number of rows.
-        loops: whether a row keeps itself as a source.
+        loops: whether to keep self-loops.
         repeated: whether to keep repeated sources; if not, each source is kept once.
     """
     indices = np.empty(len(records), records.dtype)

@@ -1,4 +1,4 @@
-"""Compressed sparse rows (CSR). Rows are targets, columns are sources, sorted within a row."""
+"""Compressed sparse rows (CSR). Rows are targets, and columns are sources. Columns are sorted within a row."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NONE = np.empty(0, np.int64)
 
 
 def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
-    """int32 if every node id fits, else int64."""
+    """The dtype of node ids: int32 if every id fits, else int64."""
     return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
 
 
 def starts(sizes: np.ndarray) -> np.ndarray:
-    """int64 ``(n + 1,)``: the start of each of n pieces with these sizes, and the end of the last piece.
+    """The start of each of n consecutive pieces with these sizes, and the end of the last piece, int64 ``(n + 1,)``.
 
     >>> starts(np.array([2, 0, 3]))
     array([0, 2, 2, 5])
@@ -70,8 +70,10 @@ def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) 
 def coo_to_csr(
     rows: np.ndarray, cols: np.ndarray, num_rows: int, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sort edges by (row, col), and return ``indptr``, ``indices`` and, with ``with_order``, each edge's index in the
-    input. Two stable counting sorts are used: by column, then by row. The caller has checked the ids.
+    """Sort edges by (row, col), and return ``indptr``, ``indices`` and each edge's index in the input.
+
+    The third array is empty unless ``with_order``. Two stable counting sorts are used: by column, then by row. The ids
+    are not checked.
     """
     col_rows = np.empty(len(cols), index_dtype(num_rows))
     first = np.empty(len(cols) if with_order else 0, np.int64)
@@ -81,7 +83,7 @@ def coo_to_csr(
 
 
 def key_starts(keys: np.ndarray, base: int, num_keys: int) -> np.ndarray:
-    """int64 ``(num_keys + 1,)``: the start of the places of each key in a sort by keys, which begin at ``base``."""
+    """Where each key starts after a sort by key, int64 ``(num_keys + 1,)``. The smallest possible key is ``base``."""
     indptr = np.zeros(num_keys + 1, np.int64)
     _count(keys, base, indptr)
     return indptr
@@ -90,14 +92,14 @@ def key_starts(keys: np.ndarray, base: int, num_keys: int) -> np.ndarray:
 def counting_sort(
     keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
 ) -> np.ndarray:
-    """Write ``values`` to ``out`` in the order of their keys, a stable sort. Returns the start of each key's values.
+    """Write ``values`` to ``out``, sorted by key with a stable sort. Return the start of each key's values.
 
     Args:
-        keys: from ``base`` to ``base + num_keys - 1``; checked by the caller.
+        keys: from ``base`` to ``base + num_keys - 1``; this is not checked.
         values: one value for each key.
         base, num_keys: the smallest key, and the number of possible keys.
-        out: gets the values.
-        order: int64, gets the original index of each value; ignored if it is empty.
+        out: the output for the sorted values.
+        order: an int64 output for the original index of each value; ignored if it is empty.
     """
     indptr = key_starts(keys, base, num_keys)
     _scatter(keys, values, base, indptr[:-1].copy(), out, order)
@@ -107,7 +109,10 @@ def counting_sort(
 def transpose(
     indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of the reversed edges, with sorted rows; with ``with_order``, also each edge's index in the input."""
+    """The CSR of the reversed edges, with sorted rows, and each edge's index in the input.
+
+    The third array is empty unless ``with_order``.
+    """
     t_indptr = key_starts(indices, 0, num_cols)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
@@ -116,7 +121,7 @@ def transpose(
 
 
 def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:
-    """``transpose`` in plain torch, for any device, always with the indices; the host does not wait for the device."""
+    """``transpose`` with ``with_order``, in plain torch, for any device. The host does not wait for the device."""
     by_source, order = torch.sort(indices, stable=True)
     columns = torch.arange(num_cols + 1, device=indices.device, dtype=indices.dtype)
     rows = torch.searchsorted(indptr, order, right=True, out_int32=indices.dtype == torch.int32) - 1
@@ -126,7 +131,7 @@ def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Ten
 def simplify(
     indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Drop self-loops and repeated edges of a CSR with sorted rows; also return a mask of the kept edges."""
+    """Drop self-loops, and merge repeated edges, of a CSR with sorted rows. Also return a mask of the kept edges."""
     rows, keep = row_of_edge(indptr), np.ones(len(indices), np.bool_)
     if merge:
         keep[1:] = (np.diff(indices) != 0) | (np.diff(rows) != 0)
@@ -136,14 +141,14 @@ def simplify(
 
 
 def first_bad_row(indptr: np.ndarray) -> int:
-    """The first row whose end is before its start, or -1."""
+    """The first row whose end is before its start; -1 if there is none."""
     falls = indptr[1:] < indptr[:-1]
     return int(falls.argmax()) if falls.any() else -1
 
 
 @kernel
 def first_outside(indices: Any, bound: int) -> int:
-    """The index of the first value outside ``[0, bound)``, or -1."""
+    """The index of the first value outside ``[0, bound)``; -1 if there is none."""
     for i in range(indices.shape[0]):
         if indices[i] < 0 or indices[i] >= bound:
             return i
@@ -151,8 +156,9 @@ def first_outside(indices: Any, bound: int) -> int:
 
 
 def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
-    """``None`` if an edge of a CSR with sorted rows has no reverse. Otherwise, with ``with_order``, the index of each
-    edge's reverse.
+    """The index of each edge's reverse, in a CSR with sorted rows; ``None`` if an edge has no reverse.
+
+    The result is an empty array unless ``with_order``.
 
     >>> reverses(np.array([0, 1, 2]), np.array([1, 0], np.int32), with_order=True)
     array([1, 0])
@@ -163,7 +169,7 @@ def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) 
 
 @kernel
 def has_loops(indptr: Any, indices: Any) -> bool:
-    """Whether any row holds its own index."""
+    """Whether any row contains its own index."""
     for v in range(indptr.shape[0] - 1):
         for e in range(indptr[v], indptr[v + 1]):
             if indices[e] == v:
@@ -172,14 +178,14 @@ def has_loops(indptr: Any, indices: Any) -> bool:
 
 
 def row_of_edge(indptr: np.ndarray) -> np.ndarray:
-    """The row of every edge: the COO form of ``indptr``."""
+    """The row index of every edge."""
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 
 
 @kernel
 def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> None:
-    """Count the edges of a CSR by the class of their target: in ``inside``, the edges within a class; in ``ends``, all
-    edges between nodes with known labels.
+    """Count edges by the class of their target. Add edges within a class to ``inside``, and all edges between nodes
+    with known labels to ``ends``.
     """
     for v in range(indptr.shape[0] - 1):
         if y[v] < 0:

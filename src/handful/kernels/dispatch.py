@@ -7,7 +7,7 @@
 | any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
 ``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which is also used for
-second derivatives. The two files of kernels have the same functions. Tests compare all three.
+second derivatives. The two kernel files have the same functions. Tests compare all three implementations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _forced: Backend | None = None
 
 
 def backend(device: torch.device) -> Backend:
-    """The implementation that runs on ``device``."""
+    """The implementation for ``device``."""
     if _forced is not None:
         return _forced
     if device.type == "cpu":
@@ -50,8 +50,9 @@ def _loops(name: str, which: Backend) -> Any:
 
 
 class OnTheirDevice:
-    """The functions of a module. Each runs with the device of its first tensor as the current device, since Triton
-    launches kernels there."""
+    """The functions of a module. Each function makes the device of its first tensor the current device, since Triton
+    launches kernels on the current device.
+    """
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -69,13 +70,13 @@ class OnTheirDevice:
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is installed; it comes with torch's builds for GPUs."""
+    """Whether Triton is installed. GPU builds of torch include Triton."""
     return find_spec("triton") is not None
 
 
 @contextmanager
 def use(which: Backend) -> Iterator[None]:
-    """In this context, all kernels use the implementation ``which`` on any device. This is for tests.
+    """A context, for tests, in which all kernels use the implementation ``which`` on any device.
 
     Triton runs on the CPU only in its interpreter: ``TRITON_INTERPRET=1`` must be set before its kernels are imported.
     """
@@ -88,13 +89,13 @@ def use(which: Backend) -> Iterator[None]:
 
 
 class Fused(ABC):
-    """An operation on tensors with its own kernels, and an equivalent in plain torch (``twin``) for second derivatives.
+    """An operation that has its own kernels, and an equivalent in plain torch (``twin``) for second derivatives.
 
-    Values other than inputs are attributes of the operation. An input may be ``None``.
+    Arguments that are not tensors are attributes of the operation. An input may be ``None``.
     """
 
     kernel: ClassVar[str | None] = None
-    """The name of the kernel's files, if there are any; on a device without kernels, ``twin`` runs."""
+    """The name of the kernel files, if there are any. On a device without kernels, ``twin`` is used."""
     differentiated: ClassVar[Any]
 
     def __init_subclass__(cls) -> None:
@@ -106,8 +107,8 @@ class Fused(ABC):
 
     @abstractmethod
     def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """The output, and the tensors that the backward pass needs. These tensors begin with the inputs, or with values
-        for which ``twin`` has the same gradients.
+        """The output, and the tensors that the backward pass needs. The saved tensors begin with the inputs, or with
+        values for which ``twin`` has the same gradients.
         """
 
     @abstractmethod
@@ -116,7 +117,7 @@ class Fused(ABC):
         may be ``None``."""
 
     def __call__(self, x: Tensor, *others: Tensor | None) -> Tensor:
-        """The output, differentiable in the inputs, also twice."""
+        """The output, which is twice differentiable in the inputs."""
         if self.kernel is not None and loops(self.kernel, x.device) is None:
             return self.twin(x, *others)
         return self.differentiated.apply(self, x, *others)  # type: ignore[no-any-return]
@@ -139,7 +140,7 @@ class _Apply(torch.autograd.Function):
 
 
 def twin_gradients(twin: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor) -> list[Tensor | None]:
-    """The gradients of ``twin(*inputs)``, which are differentiable; ``None`` for inputs that need no gradient."""
+    """The differentiable gradients of ``twin(*inputs)``; ``None`` for inputs that need no gradient."""
     wanted = [t for t in inputs if t is not None and t.requires_grad]
     result = iter(torch.autograd.grad(twin(*inputs), wanted, grad, create_graph=True))
     return [next(result) if t is not None and t.requires_grad else None for t in inputs]

@@ -1,8 +1,8 @@
-"""Random bits without the state of a generator: a hash of (seed, row, column), the same on any device and thread.
+"""Random bits without the state of a generator: a hash of (seed, row, column), the same on every device and thread.
 
 A row's 64-bit key is the splitmix64 finaliser of seed and row. The bits of a column are a 32-bit finaliser (multiply
 and xor-shift, twice) of the two halves of the key and the column index. Nothing is stored, and each element can be
-computed alone.
+computed independently.
 
 ``mix``, ``uniform`` and ``below`` draw one number for a key and a counter, so that any thread can draw any number in
 any order. ``mix`` is the output function of SplitMix64.
@@ -54,8 +54,9 @@ def column_bits(key: Any, column: int) -> Any:
 
 
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
-    """The bits of a matrix as int32, whose products wrap around; computed in place, with one temporary of four bytes
-    per element.
+    """The random bits of a matrix, as int32, whose products wrap around.
+
+    The bits are computed in place, with one temporary array of four bytes per element.
     """
     key = mix64_torch(torch.tensor([signed(seed)], device=device))
     key = mix64_torch(key + (torch.arange(rows, device=device) + 1) * signed(GOLDEN))
@@ -84,18 +85,20 @@ def signed(value: int, bits: int = 64) -> int:
 
 
 def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.device | str = "cpu") -> Tensor:
-    """Which elements dropout keeps: ``(rows, columns)`` booleans, in plain torch on any device."""
+    """The dropout mask, bool ``(rows, columns)``: which elements to keep. The mask is computed in plain torch, on any
+    device.
+    """
     # Unsigned numbers in int32 compare correctly if the highest bit of both is flipped.
     return bits_torch(seed, rows, columns, device).bitwise_xor_(-(1 << 31)) >= threshold(p) - (1 << 31)
 
 
 def threshold(p: float) -> int:
-    """The threshold of dropout: the fraction ``p`` of all 32-bit values is below it, and is dropped."""
+    """The dropout threshold: elements whose random bits are below it, a fraction ``p`` of all elements, are dropped."""
     return min(round(p * 2**32), 2**32 - 1)
 
 
 def scale(p: float) -> float:
-    """The factor of a kept element; 0 if p is 1, since nothing is kept then."""
+    """The factor of the elements that dropout keeps; 0 if ``p`` is 1, since dropout then keeps no elements."""
     return 1.0 / (1.0 - p) if p < 1.0 else 0.0
 
 
@@ -107,11 +110,11 @@ def mix(key: int, counter: int) -> Any:
 
 @kernel
 def uniform(key: int, counter: int) -> float:
-    """A float64 in [0, 1)."""
+    """A random float64 in [0, 1)."""
     return float(mix(key, counter) >> np.uint64(11)) * _UNIT
 
 
 @kernel
 def below(key: int, counter: int, bound: int) -> int:
-    """An integer in [0, bound)."""
+    """A random integer in [0, bound)."""
     return int(uniform(key, counter) * bound)

@@ -1,4 +1,4 @@
-"""The edges inside the parts of a partition, in one pass over an edge list and in the order of that list."""
+"""Find the edges inside the parts of a partition, in one pass over an edge list. Each part keeps the list order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
 FEW = 3
-"""With at most this many parts, a part stores the indices of its edges. With more parts, a part stores the two ends of
-its edges, which take twice the memory.
+"""If there are at most this many parts, a part stores the indices of its edges. If there are more, a part stores the
+two ends of its edges, which take twice the memory.
 """
 
 
 class Inside(NamedTuple):
-    """The edges of one part: their indices in an edge list (``places``), or their sources and targets (``ends``)."""
+    """The edges of one part: either their indices in an edge list (``places``), or their sources and targets
+    (``ends``).
+    """
 
     places: np.ndarray | None
     ends: tuple[np.ndarray, np.ndarray] | None
@@ -25,11 +27,12 @@ class Inside(NamedTuple):
     def numbered(
         self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
     ) -> np.ndarray:
-        """``(2, edges)``: the ends of the edges, renumbered by ``of_source`` and ``of_target``, with the dtype of the
-        edge list.
+        """The ends of the edges with new indices, ``(2, edges)``, with the dtype of the edge list.
 
         Args:
             source, target: the edge list.
+            of_source, of_target: the new index of each node, as a source and as a target.
+            threads: the maximum number of threads.
         """
         ends = self.ends or (source, target)
         out = np.empty((2, len(ends[0] if self.places is None else self.places)), source.dtype)
@@ -43,8 +46,9 @@ def _keep(
     lo: int, hi: int, source: Any, target: Any, source_part: Any, target_part: Any, none: int,
     kept: Any, kept_target: Any, own: Any,
 ) -> int:  # fmt: skip
-    """Write the edges inside a part, and the part of each edge, one after another from ``lo`` on; return the end. An
-    edge is written as its index if ``kept_target`` is ``None``, else as its two ends.
+    """Write the edges inside a part, and the part of each edge, consecutively from index ``lo``; return the end.
+
+    An edge is written as its index if ``kept_target`` is ``None``, else as its two ends.
     """
     line, last = source_part.reshape((1, source_part.shape[0])), np.uint64(max(hi - 1, 0))
     at = np.uint64(lo)
@@ -86,10 +90,11 @@ def inside(
     """The edges inside each part, in the order of the edge list.
 
     Args:
-        source, target: the ends of every edge; checked by the caller.
+        source, target: the ends of every edge, which are not checked.
         source_part, target_part: the part of every node, 0 to ``m - 1``; ``m`` for a node in no part.
         m: the number of parts.
-        with_places: whether the indices of the edges are needed, besides their ends.
+        with_places: whether the caller needs the indices of the edges.
+        threads: the maximum number of threads.
 
     >>> part = np.array([0, 1, 0, 1], np.uint8)
     >>> [found.places for found in inside(np.array([0, 1, 2, 3, 0]), np.array([2, 3, 1, 1, 0]), part, part, 2)]

@@ -1,14 +1,14 @@
-"""One layer of LADIES: the sampled sources for some targets, and the edge weights.
+"""One layer of LADIES: sample the sources of some targets, and compute the edge weights.
 
     P = row-normalised A + I,   U = P[previous],   p_i = Σ_v U_vi² / Σ_j Σ_v U_vj²
     draw min(budget, #{p > 0}) nodes without replacement by p;   S = batch ∪ drawn
     adjacency = row-normalised U[:, S] / p_S
 
-The targets of the batch are the first nodes of ``previous``. Other nodes of ``previous`` are sources only if they are
+The nodes of the batch are the first nodes of ``previous``. Other nodes of ``previous`` are sources only if they are
 drawn again. A node has an empty row if neither it nor a neighbour is drawn.
 
 To draw nodes without replacement, every node gets an exponential arrival time with rate p_i, and the nodes with the
-earliest times are drawn. A node's time depends only on the key and its id. The host draws for every device.
+earliest times are drawn. A node's time depends only on the key and its id. The nodes are always drawn on the host.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from handful.kernels.hashing import uniform
 from handful.kernels.threads import kernel
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray | None]
-"""``indptr``, ``indices`` and, if there are any, the weights of a graph."""
+"""``indptr``, ``indices`` and the edge weights of a graph. The weights are ``None`` for an unweighted graph."""
 
 
 class Layer(NamedTuple):
-    """A sampled layer: the ids of its sources (the batch first, then the others ascending), and its CSR with
-    weights.
+    """A sampled layer: its sources ``nodes``, and its weighted CSR.
+
+    The nodes of the batch come first in ``nodes``; the other ids ascend.
     """
 
     nodes: Tensor
@@ -36,13 +37,14 @@ class Layer(NamedTuple):
     indices: Tensor
     weight: Tensor
     own: Tensor
-    """int64 ``(targets,)``, the source number of each target; -1 for a target that was not drawn."""
+    """int64 ``(targets,)``: the index of each target among the sources; -1 if the target was not drawn."""
 
 
 @kernel
 def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
-    """U = P[rows] as CSR, with a row's own column first; and the column sums of U² (p before normalisation), float64
-    ``(N,)``.
+    """U = P[rows] as a CSR, and the sum over each column of the squared entries of U, float64 ``(N,)``.
+
+    Each row of U starts with the entry of the row's own node. These sums, after normalisation, are the probabilities p.
     """
     room = rows.shape[0]
     for i in range(rows.shape[0]):
@@ -109,7 +111,8 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
 
     Args:
         graph: the CSR to draw from.
-        previous: int64, distinct ids of the targets; the first ``batch`` ids are always sources.
+        previous: int64, the distinct ids of the targets.
+        batch: the number of nodes in the batch: the first ``batch`` nodes of ``previous`` are always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """
@@ -126,6 +129,6 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
 
 
 def transition(graph: Csr) -> tuple[Tensor, Tensor, Tensor]:
-    """P = row-normalised A + I of the whole graph, as CSR with float32 weights."""
+    """P, the row-normalised A + I of the whole graph, as a CSR with float32 weights."""
     indptr, columns, value = transition_rows(*graph, np.arange(len(graph[0]) - 1))[:3]
     return torch.from_numpy(indptr), torch.from_numpy(columns), torch.from_numpy(value.astype(np.float32))

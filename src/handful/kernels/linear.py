@@ -1,8 +1,8 @@
-"""Linear maps, in float32 and in bfloat16 with master weights in float32.
+"""Linear layers, in float32, or in bfloat16 with float32 master weights.
 
-bfloat16 is used if the input is bfloat16 or autocast requests bfloat16. On a CPU that multiplies bfloat16 in hardware,
-torch's own product is used. On other CPUs that product is several times slower than float32. There, chunks of rows are
-converted to float32, multiplied while they are in the cache, and converted back.
+bfloat16 is used if the input is bfloat16, or if autocast requests it. On a CPU with hardware support for
+bfloat16, torch's own product is used. On other CPUs, torch's product is several times slower in bfloat16 than in
+float32. There, chunks of rows are converted to float32, multiplied while they are in the cache, and converted back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHUNK = 8192
 
 @cache
 def native_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16."""
+    """Whether this CPU can multiply bfloat16 in hardware."""
     features = get_host_cpu_features()
     return any(features.get(name, False) for name in ("avx512bf16", "amx-bf16", "bf16"))
 
@@ -47,14 +47,17 @@ def as_asked(x: Tensor) -> Tensor:
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """Add ``x · weightᵀ`` to ``out`` in place; in float32, without another tensor of the size of ``out``."""
+    """Add ``x · weightᵀ`` to ``out`` in place. If all dtypes are equal, no other tensor of its size is made."""
     if out.dtype == x.dtype == weight.dtype:
         return out.addmm_(x, weight.T)
     return out.add_(linear(x, weight))
 
 
 class PooledLinear(Fused):
-    """The product, in the reused memory of earlier activations. In bfloat16, the inputs and the output are rounded."""
+    """A linear layer that writes its output to memory reused from earlier activations.
+
+    In bfloat16, the inputs and the output are rounded.
+    """
 
     def twin(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         with torch.autocast("cpu", enabled=False):
@@ -75,7 +78,9 @@ class PooledLinear(Fused):
 
 
 def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | None = None) -> Tensor:
-    """``a · b + bias`` for ``a`` and ``b`` of one dtype, on the CPU; added in place to ``onto``, if given."""
+    """``a · b + bias`` on the CPU, for ``a`` and ``b`` of the same dtype. If ``onto`` is given, add ``a · b`` to
+    ``onto``.
+    """
     out = memory.empty((len(a), b.shape[1]), a) if onto is None else onto
     if a.dtype != torch.bfloat16 or native_bfloat16():
         if onto is not None:
@@ -90,7 +95,7 @@ def product(a: Tensor, b: Tensor, bias: Tensor | None = None, onto: Tensor | Non
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """``aᵀ · b`` for ``a`` and ``b`` of one dtype, on the CPU; the result is float32 for bfloat16."""
+    """``aᵀ · b`` on the CPU, for ``a`` and ``b`` of the same dtype. The result is float32 for bfloat16."""
     if a.dtype != torch.bfloat16:
         return torch.mm(a.T, b)
     if native_bfloat16():

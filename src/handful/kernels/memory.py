@@ -1,8 +1,8 @@
-"""Memory reuse: the memory of a freed activation is kept for the next activation.
+"""Memory reuse: the memory of a freed activation is kept for later activations.
 
-The system clears every page of a new block. For a layer's activations, clearing takes a quarter of the time of the
-matrix product that computes them. ``empty`` returns blocks that earlier tensors no longer use. All blocks together
-exceed the peak of the blocks in use by at most an eighth. ``release`` returns the unused blocks to the system.
+The system clears every page of a new block. Clearing the activations of a layer takes a quarter of the time of the
+matrix product that computes them. ``empty`` returns blocks that earlier tensors no longer use. The total size of all
+blocks is at most 9/8 of the peak size of the blocks in use. ``release`` returns the unused blocks to the system.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks with fewer bytes than this come from torch's allocator: there are many small blocks, and clearing them is
+"""Blocks with fewer bytes than this come from torch's allocator, since small blocks are many, and clearing them is
 fast.
 """
 ALIGNMENT = 64
@@ -40,7 +40,7 @@ class Pool:
         self._lock = Lock()
 
     def take(self, size: int) -> np.ndarray:
-        """Take a block of ``size`` bytes; the block is free again when the array and all its views are freed."""
+        """Take a block of ``size`` bytes. The block returns to the pool when the array and all its views are freed."""
         with self._lock:
             self._collect()
             # The block that returned last is most likely in the cache. A block that is much too large is not used.
@@ -72,9 +72,9 @@ class Pool:
             self.kept.append(block)
 
     def _make_room(self, size: int) -> None:
-        """Drop the oldest unused blocks until ``size`` more bytes exceed the peak by at most an eighth.
+        """Drop the oldest unused blocks until all blocks, and ``size`` more bytes, are at most 9/8 of the peak.
 
-        With a smaller limit, blocks of different sizes would replace each other again and again.
+        If the limit were lower, blocks of different sizes would replace each other again and again.
         """
         spare = max(self.peak, self.live + size) * 9 // 8 - self.live - size
         while sum(map(_size, self.kept)) > spare:
@@ -89,7 +89,7 @@ _pool = Pool()
 
 
 def _renew() -> None:
-    """Give a forked child a new lock, since the thread that held the old one at the fork does not exist there."""
+    """Give a forked child process a new lock, since the thread that held the old lock may not exist in the child."""
     _pool._lock = Lock()
 
 
@@ -107,17 +107,16 @@ def empty(shape: Sequence[int], like: Tensor) -> Tensor:
 
 
 def release() -> None:
-    """Return unused blocks, and the free memory of the C library, to the system."""
+    """Return unused blocks, and the free memory of the C allocator, to the system."""
     _pool.release()
     with suppress(AttributeError, TypeError):  # only glibc has this function
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy ``tensor`` to ``device``. For a GPU, the copy is from pinned memory, and the host does not wait for the
-    copy.
+    """Copy ``tensor`` to ``device``. A copy to a GPU uses pinned memory, and the host does not wait for the copy.
 
-    The copy belongs to the current stream. torch keeps the pinned memory until the copy is done.
+    The copy runs on the current stream, and torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
@@ -125,9 +124,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
-    """A function like ``sent``. It sends tensors with the same start in memory only once, as in a trimmed sample.
+    """A function like ``sent`` that copies each array only once, even if several tensors are prefixes of the array.
 
-    Send the longest of these tensors first, while all of them exist.
+    The layers of a trimmed sample share arrays in this way. Send the longest prefix first, while all tensors exist.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

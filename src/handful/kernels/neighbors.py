@@ -1,10 +1,10 @@
-"""Neighbour sampling: a few edges of each node, hop by hop.
+"""Neighbour sampling: draw a few edges of each node, hop by hop.
 
 ``sample`` does no checks: its graph must be checked already. PyG's operators call the steps of ``sample`` one by one:
 find the rows (``spans``), limit them by time (``until``), pick edges (``pick``), and number the new nodes (``meet``).
 In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits are the
-number of the node's tree, if trees are disjoint. The steps check every row pointer, id, time and weight when they read
-it. So the cost of the checks grows with the sample, not with the graph.
+index of the node's tree, if every seed has its own tree. The steps check every row pointer, id, time and weight when
+they read it. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from handful.kernels.hashing import GOLDEN, below, mix, uniform
 from handful.kernels.threads import even_ranges, kernel, run
 
 TREE = 40
-"""The number of bits of a key for the node's id."""
+"""The number of bits of the node's id in a key."""
 NODE = (1 << TREE) - 1
 _FEW = 4_000
-"""Below this many rows or edges, one thread is faster than two."""
+"""For at most this many rows, one thread is faster than two."""
 _SCAN = 48
-"""With at most this many picks, each pick is compared with the other picks. Otherwise one pass over the row draws all
-picks.
+"""For at most this many picks from a row, each pick is compared with the earlier picks. More picks are drawn in one
+pass over the row.
 """
 
 
 class Known:
-    """The nodes of a sample so far, numbered in the order of appearance. The initial nodes may contain a node twice.
+    """The nodes of a sample so far, indexed in the order of appearance. The initial nodes may contain a node twice.
 
     >>> known = Known(np.array([7, 7, 3]))
     >>> known.meet(np.array([3, 9, 7])).tolist(), known.keys[: known.count].tolist()
@@ -53,14 +53,14 @@ class Known:
             _enter(self.keys, self.count, self.table)
 
     def meet(self, keys: np.ndarray) -> np.ndarray:
-        """int64, the number of each of ``keys``; new keys get the next numbers."""
+        """The index of each key, int64; new keys get the next free indices."""
         self._reserve(len(keys))
         numbers = np.empty(len(keys), np.int64)
         self.count = int(_number(keys, self.keys, self.table, self.count, True, numbers))
         return numbers
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """int64, the number of each of ``keys``; -1 for an unknown key."""
+        """The index of each key, int64; -1 for an unknown key."""
         numbers = np.empty(len(keys), np.int64)
         _number(keys, self.keys, self.table, self.count, False, numbers)
         return numbers
@@ -68,7 +68,10 @@ class Known:
 
 @kernel
 def _slot(table: Any, nodes: Any, v: int) -> int:
-    """The slot of ``table`` with the index of ``v`` in ``nodes``, or the free slot for this index."""
+    """Look up ``v`` in the hash table ``table``.
+
+    Return the slot that holds the index of ``v`` in ``nodes`` or, if there is none, the free slot where it belongs.
+    """
     mask: int = table.shape[0] - 1
     at = int((np.uint64(v) * np.uint64(GOLDEN)) >> np.uint64(32)) & mask
     while table[at] >= 0 and nodes[table[at]] != v:
@@ -86,7 +89,9 @@ def _enter(keys: Any, count: int, table: Any) -> None:
 
 @kernel
 def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: Any) -> int:
-    """Look up the number of each key; if ``add``, add unknown keys; return the count of known keys."""
+    """Write the index of each key to ``numbers``. If ``add``, unknown keys get new indices. Return the number of known
+    keys.
+    """
     for e in range(keys.shape[0]):
         at = _slot(table, known, keys[e])
         if add and table[at] < 0:
@@ -101,10 +106,10 @@ def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: A
 
 
 def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int) -> tuple[np.ndarray, np.ndarray]:
-    """The start and the end of the edges of these nodes.
+    """The start and the end of the row of each node. ``edges`` is the number of edges of the graph.
 
     Raises:
-        IndexError: a node has no row, or its row is not inside the ``edges``.
+        IndexError: a node has no row, or its row is not within the ``edges`` edges.
 
     >>> spans(np.array([1, 0]), np.array([0, 2, 5]), 5)
     (array([2, 0]), array([5, 2]))
@@ -145,14 +150,15 @@ def until(
     start: np.ndarray, stop: np.ndarray, limit: np.ndarray, time: np.ndarray, col: np.ndarray, of_nodes: bool,
     last: int = -1, threads: int = 1,
 ) -> None:  # fmt: skip
-    """Cut rows, whose edges ascend in time, to the edges up to ``limit``; with ``last``, to the last ``last`` of these
-    edges.
+    """Shorten each row to the edges whose time is at most ``limit``. The edges of a row must be sorted by time.
 
     Args:
         start, stop: the start and end of the rows; changed in place.
-        limit: the latest time that each row may have.
-        time: the time of every edge or, if ``of_nodes``, of every node in ``col``.
+        limit: the latest time that is allowed in each row.
+        time: the time of every edge; if ``of_nodes``, the time of every node.
         col: the node at the other end of every edge.
+        of_nodes: whether the time of an edge is the time of its node in ``col``.
+        last: if not negative, keep at most this many edges of each row, the latest.
     """
     bad = _over(_until, len(start), threads, start, stop, limit, time, col, of_nodes, last)
     if bad >= 0:
@@ -164,7 +170,7 @@ def until(
 
 @kernel
 def _distinct(start: int, degree: int, key: int, out: Any) -> None:
-    """Distinct edges of a row, uniformly at random."""
+    """Draw distinct edges of a row, uniformly at random."""
     take = out.shape[0]
     if take <= _SCAN:  # Floyd
         for k in range(take):
@@ -187,7 +193,7 @@ def _distinct(start: int, degree: int, key: int, out: Any) -> None:
 
 @kernel
 def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
-    """Distinct edges, drawn one after the other with probability ∝ weight: the edges with the largest log(u) / w.
+    """Draw distinct edges, one after the other, with probability ∝ weight: the edges with the largest log(u) / w.
 
     ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 come last.
     """
@@ -221,7 +227,7 @@ def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
 
 @kernel
 def _again(start: int, stop: int, weight: Any, key: int, out: Any) -> bool:
-    """Edges drawn independently with probability ∝ weight."""
+    """Draw edges independently, with probability ∝ weight. Return ``False`` if no weight is positive."""
     below_edge = np.cumsum(weight[start:stop].astype(np.float64))
     total = below_edge[-1]
     if not total > 0:
@@ -271,19 +277,19 @@ def pick(
     start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
     threads: int = 1, names: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Pick ``count`` edges of each row, or all edges if ``count`` is negative; return the start of each row's picks,
+    """Pick ``count`` edges of each row, or all edges if ``count`` is negative. Return the start of each row's picks,
     and the picks.
 
     Args:
         start, stop: the start and end of the rows.
-        count: the maximum number of edges to take of each row.
-        replace: whether to draw with replacement: then every row with an edge gives ``count`` edges.
-        weight: the weight of every edge, for proportional probabilities; ``None`` for equal probabilities.
+        count: the maximum number of edges to pick from each row.
+        replace: whether to draw with replacement. With replacement, every row that has edges gives ``count`` picks.
+        weight: the weight of every edge. Probabilities are proportional to weights; ``None`` makes them equal.
         key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
-        names: int64, a number that identifies each row; ``None`` for the index of the row.
+        names: int64, an integer that identifies each row; if ``None``, the index of the row.
 
     Raises:
-        ValueError: a weight is negative or not finite; or, with ``replace``, all weights of a row are 0.
+        ValueError: a weight is negative or not finite; or ``replace`` is true, and all weights of a row are 0.
     """
     degree = stop - start
     if count >= 0:
@@ -317,10 +323,11 @@ def heads(
     keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
     limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
 ) -> np.ndarray:  # fmt: skip
-    """The keys of the nodes at the other end of picked edges; a key has the tree number of the edge's row.
+    """The keys of the nodes at the other end of picked edges. A key has the tree index of the edge's row.
 
     Args:
-        keys, first, edges: the rows, and the result of ``pick``.
+        keys: the keys of the rows.
+        first, edges: the result of ``pick``.
         col: the node at the other end of every edge.
         bound: the number of nodes; all ids must be below it.
         limit, time, of_nodes: as for ``until``; a pick after its limit raises an error.
@@ -336,7 +343,9 @@ def heads(
 
 
 def _over(function: Any, count: int, threads: int, *args: Any) -> int:
-    """Call ``function(lo, hi, *args)`` over all rows on ``threads`` threads; returns the first bad row, or -1."""
+    """Call ``function(lo, hi, *args)`` over all rows on ``threads`` threads. Return the first nonnegative result, or
+    -1.
+    """
     result = run(function, even_ranges(count, threads if count > _FEW else 1), *args)
     return next((bad for bad in result if bad >= 0), -1)
 
@@ -345,27 +354,28 @@ def _over(function: Any, count: int, threads: int, *args: Any) -> int:
 
 
 class Neighborhood(NamedTuple):
-    """The sample around some seeds, in its own numbering: seeds first, then the new nodes of each hop."""
+    """The sample around some seeds. The nodes of the sample are the seeds, followed by the new nodes of each hop."""
 
     nodes: np.ndarray
-    """int64, the graph's ids."""
+    """int64, the ids of the nodes in the graph."""
     indptr: np.ndarray
-    """int64, the row pointers of all nodes except the new nodes of the last hop."""
+    """int64, the row pointers of all nodes, except for the new nodes of the last hop."""
     indices: np.ndarray
-    """int32, the source of each sampled edge."""
+    """int32, the source of each sampled edge, as an index into ``nodes``."""
     edges: np.ndarray
     """int64, the index of each sampled edge in the graph's CSR."""
     met: np.ndarray
-    """int64 ``(hops + 1,)``, the number of nodes after each hop; ``met[0]`` is the number of seeds."""
+    """int64 ``(hops + 1,)``, the total number of nodes after each hop; ``met[0]`` is the number of seeds."""
 
 
 def sample(
     indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, fanout: tuple[int, ...], key: int
 ) -> Neighborhood:
-    """Sample the neighbourhood of ``seeds`` (distinct ids): hop k takes up to ``fanout[k]`` edges of every new node.
+    """Sample the neighbourhood of ``seeds``, which are distinct ids.
 
-    A node's edges are chosen once, when the node first appears, without replacement; -1 takes all edges. The draws of a
-    node depend only on ``key`` and on the id of the node.
+    Hop k draws up to ``fanout[k]`` edges of every node that the previous hop added, or all its edges if ``fanout[k]``
+    is -1. The edges of a node are drawn once, without replacement. The draws of a node depend only on ``key`` and on
+    the id of the node.
     """
     known, first, total, met = Known(seeds), 0, 0, [len(seeds)]
     rows, sources, edges = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.int64)]

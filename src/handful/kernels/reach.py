@@ -1,4 +1,4 @@
-"""The nodes from which given targets can be reached in a few hops, and their rows of the CSR."""
+"""Find the nodes from which given targets can be reached in a few hops, and the CSR rows of these nodes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
 
 
 class Reach(NamedTuple):
-    """The nodes from which given targets can be reached by paths of a few edges.
+    """The nodes from which given targets can be reached in at most a given number of hops.
 
-    ``order`` has the node ids, nearest first; ids at the same distance ascend. ``counts`` has the number of nodes
-    within 0, 1, … edges. All nodes except the farthest keep their rows: the row of node ``order[i]`` starts at
-    ``indptr[i]``. ``edges`` has the number of edges in the rows of the nodes within 0, 1, … edges.
+    ``order`` has the node ids, nearest first; ids at the same distance ascend. ``counts[k]`` is the number of nodes
+    within k hops. All nodes except those at the largest distance keep their rows: the row of node ``order[i]`` starts
+    at ``indptr[i]``. ``edges[k]`` is the number of edges in the rows of the nodes within k hops.
     """
 
     order: Tensor
@@ -51,7 +51,7 @@ class Reach(NamedTuple):
 def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
     """All nodes from which ``targets`` can be reached by a path of at most ``hops`` edges.
 
-    On a GPU the host waits for the device once, for all counts together.
+    On a GPU, the host waits for the device only once, for all counts.
 
     Args:
         indptr, indices: the CSR of a square matrix.
@@ -73,8 +73,8 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
 
 
 def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
-    """``reach`` on a device: one sort of all nodes by distance, so that the host does not wait for the size of each
-    hop.
+    """``reach`` for devices other than the CPU. All nodes are sorted by distance at once, so that the host does not
+    wait for the size of each hop.
     """
     distance = torch.full((len(indptr) - 1,), FAR, dtype=torch.int32, device=indptr.device)
     distance.index_fill_(0, targets, 0)
@@ -89,8 +89,10 @@ def _reach_on_device(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int
 
 
 def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
-    """Fill ``distance`` int32 ``(N,)``, 0 at the targets and ``FAR`` elsewhere, with the number of edges to a target,
-    up to ``hops``; in plain torch, for any device.
+    """Write the distance of each node to the nearest target, in edges and up to ``hops``, to ``distance``.
+
+    Before the call, ``distance``, int32 ``(N,)``, is 0 at the targets and ``FAR`` elsewhere. This version uses plain
+    torch and runs on any device.
     """
     degree, sources = indptr.diff(), indices.to(torch.int64)
     for hop in range(1, hops + 1):
@@ -100,7 +102,7 @@ def spread_torch(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -
 
 
 def with_all(indptr: Tensor, reach: Reach) -> Reach:
-    """Add all other nodes to ``reach``, after the nodes that it has, and the rows of all nodes."""
+    """Append all other nodes of the graph to ``reach``, and give all nodes their rows."""
     missing = torch.ones(len(indptr) - 1, dtype=torch.bool, device=indptr.device)
     missing[reach.order] = False
     order = torch.cat([reach.order, missing.nonzero().squeeze(1)])
@@ -109,8 +111,9 @@ def with_all(indptr: Tensor, reach: Reach) -> Reach:
 
 
 def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, Tensor]:
-    """The sources of the rows of ``reach``, as indices into ``reach.order``; and the index of every node, which is
-    undefined for nodes that are not in ``reach``.
+    """The sources in the rows of ``reach``, as indices into ``reach.order``, and the index of every node.
+
+    The index of a node that is not in ``reach`` is undefined.
     """
     rows = len(reach.indptr) - 1
     place = torch.empty(len(indptr) - 1, dtype=torch.int32, device=indptr.device)
@@ -124,7 +127,7 @@ def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, T
 
 
 def edges_of_rows(indptr: Tensor, reach: Reach) -> Tensor:
-    """The indices of the edges of the rows of ``reach`` in a CSR, one row after another."""
+    """The indices, in the CSR, of the edges in the rows of ``reach``, row by row."""
     rows, edges = reach.order[: len(reach.indptr) - 1], reach.edges[-1] if reach.edges else 0
     shift = torch.repeat_interleave(indptr[rows] - reach.indptr[:-1], reach.indptr.diff(), output_size=edges)
     return shift + torch.arange(edges, device=indptr.device)

@@ -1,5 +1,7 @@
-"""Kernels for batches with stand-ins (``handful.mean_field``): add stand-ins to a sample and renumber its edges; and
-gather the features of its rows with their first hop.
+"""Kernels for batches with stand-ins (``handful.mean_field``).
+
+``add_stand_ins`` adds stand-ins to a sample and renumbers its edges. ``gather_hops`` gathers the features of the rows,
+together with the features of their first hop.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ AHEAD, LINE = 8, 16
 
 
 class StandIns(NamedTuple):
-    """The rows of a sample, the stand-ins of these rows, and the edges between rows and stand-ins."""
+    """The rows of a sample, together with their stand-ins, and the edges between them."""
 
     rows: Tensor
-    """int64, the row of the sample for each row; for a stand-in, the row whose neighbours the stand-in replaces."""
+    """int64, the row of the sample for each new row; for a stand-in, the row whose neighbours it replaces."""
     level: Tensor
-    """int64, 0 for a row of the sample, 1 for a stand-in."""
+    """int64, the level of each new row: 0 for a row of the sample, 1 for a stand-in."""
     sizes: list[int]
     """The number of input rows of layers 1, 2, …, L."""
     indptr: Tensor
@@ -72,15 +74,16 @@ def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place
 def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int]) -> StandIns:
     """Add a stand-in for every row with a positive ``share``; rows are sorted by the number of layers that need them.
 
-    Row v of the sample is an input of layers 1 to i, for the largest i with v < t_{i-1}. Its stand-in is an input of
-    layers 1 to i, for the largest i with v < t_i. A row has its edges of the sample and one edge from its stand-in. A
-    stand-in has one edge, to itself.
+    Row v of the sample is an input of layers 1 to i, for the largest i with v < t_{i-1}. The stand-in of row v is an
+    input of layers 1 to i, for the largest i with v < t_i. A row has its edges in the sample, and an edge from its
+    stand-in, if it has one. A stand-in has one edge, a self-loop.
 
     Args:
-        edges: ``indptr``, ``indices`` and ``weight`` (or ``None`` for ones) of the t_1 rows of the sample with edges.
-        scale: float ``(t_1,)``, the factor of the weights of a row.
+        edges: ``indptr``, ``indices`` and ``weight`` (``None`` for ones) of the first t_1 rows of the sample. The other
+            rows have no edges.
+        scale: float ``(t_1,)``, the factor of the edge weights of each row.
         share: float ``(t_1,)``, the weight of a row's stand-in in the aggregation of the row.
-        ends: s_1 = t_0, t_1, …, t_{L-1}, 0: the sources of layer 1, and the targets of the layers.
+        ends: the number of sources of layer 1, t_0, and the numbers of targets of the layers, t_1, …, t_{L-1}, 0.
 
     >>> edges = torch.tensor([0, 1, 1]), torch.tensor([1]), torch.tensor([1.0])
     >>> result = add_stand_ins(edges, torch.tensor([0.75, 1.0]), torch.tensor([0.25, 0.0]), [2, 2, 0])
@@ -143,11 +146,11 @@ def _shrink(lo: int, hi: int, indptr: Any, indices: Any, weight: Any, level: Any
 def gather_hops(
     x: Tensor, rows: Tensor, level: Tensor, features: int, edges: tuple[Tensor, Tensor, Tensor] | None = None
 ) -> Tensor:
-    """[X_k ‖ X_{k+1}] for every row of level k, from ``x`` = [X_0 ‖ X_1 ‖ …], where each X_k has ``features`` columns.
+    """Gather [X_k ‖ X_{k+1}] for every row of level k. ``x`` is [X_0 ‖ X_1 ‖ …]; each X_k has ``features`` columns.
 
-    With ``edges`` (``add_stand_ins``), the second half of a row of level 0 is not X_1, but the weighted sum of the
-    first halves of its sources. The first half of the row's stand-in is X_1, so this sum is between the sampled first
-    hop and the exact first hop X_1.
+    If ``edges`` from ``add_stand_ins`` are given, the second half of a row of level 0 is not X_1, but the weighted sum
+    of the first halves of its sources. The first half of the row's stand-in is X_1, so this sum is between the sampled
+    first hop and the exact first hop X_1.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
     >>> gather_hops(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)

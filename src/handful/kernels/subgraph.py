@@ -1,9 +1,9 @@
-"""Induced subgraphs of one node set; or of all parts of a partition, in one pass over the edges.
+"""Induced subgraphs of one node set, or of all parts of a partition in one pass over the edges.
 
-The pass reads the rows in order, a block at a time (``cut``), and keeps a source if source and row have the same part.
-The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor. About one edge in m
-is kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine. ``part_csr``
-renumbers the edges of one part.
+The pass reads the rows in order, one block of rows at a time (``cut``). The pass keeps an edge if source and target are
+in the same part. The inner loop has no branch: it always writes, and adds the result of the comparison to the cursor.
+About one edge in m is kept. The kept edges are grouped by part, and stored in memory, in a file or on another machine.
+``part_csr`` renumbers the edges of one part.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from handful.kernels.csr import starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
-"""The number of edges and rows that are cut at a time."""
+"""The maximum size of a block of rows, counted as rows plus edges."""
 AHEAD = np.uint64(32)
-"""The prefetch distance of a source's part, in edges: no cache holds the parts of all nodes of a large graph.
+"""The distance, in edges, at which the part of a source is prefetched: in a large graph, the array of parts does not
+fit in the cache.
 
-If a cache holds all parts, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used for all sizes.
+If the array of parts fits in the cache, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used
+for all sizes.
 """
 
 
@@ -30,18 +32,18 @@ class Cut(NamedTuple):
     """For a block of rows: the edges whose two ends are in the same part, sorted by part."""
 
     row_first: np.ndarray
-    """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1]``, ascending."""
+    """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1] - 1``, ascending."""
     edge_first: np.ndarray
-    """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1]``."""
+    """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1] - 1``."""
     degree: np.ndarray
-    """``(rows,)``, the number of edges of each row, in the smallest dtype."""
+    """``(rows,)``, the number of kept edges of each row, in the smallest dtype that fits."""
     source: np.ndarray
     """``(edges,)``, the sources, as node ids of the graph."""
     value: np.ndarray
     """``(edges,)``, the value of each edge; empty if edges have no values."""
 
     def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``degree``, ``source`` and ``value`` of part p."""
+        """The arrays ``degree``, ``source`` and ``value`` of part ``p``."""
         rows = slice(self.row_first[p], self.row_first[p + 1])
         edges = slice(self.edge_first[p], self.edge_first[p + 1])
         return self.degree[rows], self.source[edges], self.value[edges]
@@ -52,8 +54,8 @@ def _keep(
     lo: int, hi: int, rows: Any, edges: Any, begin: int, indptr: Any, indices: Any, part: Any, m: int, values: Any,
     kept: Any, kept_value: Any, count: Any,
 ) -> None:  # fmt: skip
-    """Write the kept edges of rows ``lo`` to ``hi`` one after another, from the index of their first edge on, and count
-    the rows and edges of every part.
+    """Write the kept edges of rows ``lo`` to ``hi - 1`` consecutively, starting at the index of the first edge of row
+    ``lo``. Count the rows and the kept edges of every part.
 
     Indices and ids are unsigned: numba then omits the test for negative indices, which halves the time per edge.
     """
@@ -79,7 +81,7 @@ def _distribute(
     lo: int, hi: int, row_at: Any, edge_at: Any, begin: int, indptr: Any, part: Any, m: int, values: Any, kept: Any,
     kept_value: Any, count: Any, out_count: Any, out: Any, out_value: Any,
 ) -> None:  # fmt: skip
-    """Move the packed edges of ``_keep`` to their parts; ``row_at`` and ``edge_at`` are the cursors of every part."""
+    """Move the edges that ``_keep`` wrote to their parts. ``row_at`` and ``edge_at`` are the cursors of the parts."""
     cursor = np.uint64(indptr[lo] - indptr[0])
     for i in range(lo, hi):
         own = part[begin + i]
@@ -99,16 +101,16 @@ def _distribute(
 def cut(
     begin: int, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Cut:
-    """The edges whose two ends are in the same part, for all m parts, from the rows of nodes ``begin``, ``begin + 1``,
-    ….
+    """The edges whose two ends are in the same part, for all m parts. Only the rows of nodes ``begin``, ``begin + 1``,
+    … are read.
 
     Args:
         begin: the node of the first row.
         indptr: int64 ``(rows + 1,)``, the start of each row in ``indices``.
-        indices: the sources, checked by the caller; other rows may come before and after.
-        part: ``(N,)``, the part of every node of the graph; ``m`` or above for a node in no part.
+        indices: the sources of the rows, which are not checked. ``indices`` may also contain other rows.
+        part: ``(N,)``, the part of every node of the graph; ``m`` or more for a node in no part.
         m: the number of parts.
-        values: one value for each entry of ``indices``.
+        values: one value for each entry of ``indices``, such as the edge weights.
 
     >>> part = np.array([0, 1, 0], np.uint8)
     >>> cut(0, np.array([0, 2, 3, 4]), np.array([1, 2, 0, 0], np.int32), part, 2).of(0)[:2]
@@ -141,7 +143,7 @@ def unsigned(indices: np.ndarray) -> np.ndarray:
 
 
 def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
-    """Split the rows of a CSR into ranges of at most ``size`` edges and rows, but at least one row.
+    """Split the rows of a CSR into ranges. A range has at most ``size`` rows plus edges, unless it has only one row.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
     [(0, 2), (2, 3), (3, 4), (4, 5)]
@@ -164,7 +166,8 @@ def _members(part: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
 
 
 def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
-    """int64, ascending: the nodes of each of the parts ``lo`` to ``hi``, in one pass over ``part``.
+    """The node ids of each part from ``lo`` to ``hi - 1``: one ascending int64 array per part. ``part`` is read only
+    once.
 
     >>> [nodes.tolist() for nodes in members(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
     [[0, 2], [1]]
@@ -186,10 +189,10 @@ def _ones(word: Any) -> Any:
 
 @kernel
 def _bitmap(nodes: Any, n: int) -> Any:
-    """Make a bitmap of a set of nodes that gives the rank of a member quickly, in a fifth of a byte per node of the
-    graph.
+    """Make a bitmap of the set ``nodes``, from which the rank of a member is computed quickly.
 
-    The set has two numbers for every 64 nodes: a word with a bit per node, and the number of members in earlier words.
+    The bitmap has two numbers for every 64 nodes of the graph: a word with one bit per node, and the number of members
+    in earlier words. The bitmap takes a fifth of a byte per node.
     """
     member, before = np.zeros(n // 64 + 1, np.uint64), np.empty(n // 64 + 1, np.int32)
     for i in range(nodes.shape[0]):
@@ -210,10 +213,10 @@ def _renumber(lo: int, hi: int, indptr: Any, source: Any, member: Any, before: A
 
 
 def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The CSR of a part, ``indptr`` and ``indices``, with the nodes of the part renumbered from 0.
+    """The CSR of a part, ``indptr`` and ``indices``, with new node indices from 0.
 
-    The new number of a node is its rank in the part. The rank is computed from a bitmap, which fits in the cache; a
-    table of new numbers would not fit.
+    The new index of a node is its rank in the part. The rank is computed from a bitmap, which fits in the cache; a
+    table of new indices would not fit.
 
     Args:
         n: the number of nodes of the graph.
@@ -230,9 +233,10 @@ def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) 
 def parts(
     indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """For each of the parts 0 to ``m - 1``: its nodes, ``indptr``, ``indices`` and ``values``; in one pass over edges.
+    """Yield, for each of the parts 0 to ``m - 1``, its nodes, ``indptr``, ``indices`` and ``values``.
 
-    ``part`` has the part of every node of the graph; m and above mean no part. ``values`` are values of the edges.
+    The edges are read only once. ``part`` has the part of every node of the graph; a node with a value of ``m`` or more
+    is in no part. ``values`` has one value for each edge.
     """
     cuts = [cut(lo, indptr[lo : hi + 1], indices, part, m, values) for lo, hi in row_blocks(indptr)]
     for p, nodes in enumerate(members(part, 0, m)):
@@ -243,8 +247,9 @@ def parts(
 def joined(
     pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
 ) -> tuple[np.ndarray, ...]:
-    """Join ``degree``, ``source`` and ``value`` of one part over all blocks of rows, in the dtypes of the graph's
-    arrays.
+    """Concatenate the arrays ``degree``, ``source`` and ``value`` of one part over all blocks of rows.
+
+    ``source`` and ``value`` get the dtypes of ``indices`` and ``values``.
     """
     none = np.empty(0, np.uint8), indices[:0], np.empty(0, np.float32) if values is None else values[:0]
     return tuple(np.concatenate(arrays) for arrays in zip(none, *pieces, strict=True))
@@ -252,7 +257,10 @@ def joined(
 
 @kernel
 def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any, at: Any, out: Any, edges: Any) -> None:
-    """Count the edges of nodes lo to hi that stay inside; or, with ``out``, write them from ``at`` on."""
+    """Count the edges inside the node set, for nodes ``lo`` to ``hi - 1``.
+
+    If ``out`` is given, write these edges to ``out`` instead, starting at ``at``.
+    """
     for i in range(lo, hi):
         end = 0 if out is None else at[i]
         for e in range(indptr[nodes[i]], indptr[nodes[i] + 1]):
@@ -270,10 +278,10 @@ def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any,
 def induced(
     indptr: np.ndarray, indices: np.ndarray, nodes: np.ndarray, with_edges: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The CSR of the induced subgraph of ``nodes`` (distinct), in the order of ``nodes``; on request, also the indices
-    of its edges.
+    """The CSR of the subgraph that ``nodes`` induces, in the order of ``nodes``, and the indices of its edges.
 
-    The sources of a row ascend if ``nodes`` ascend.
+    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. The sources of a row ascend if
+    ``nodes`` ascend.
     """
     local = np.full(len(indptr) - 1, -1, np.int32)
     local[nodes] = np.arange(len(nodes), dtype=np.int32)
@@ -289,14 +297,18 @@ def induced(
 
 @kernel
 def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
-    """Add to ``out[i]`` the number of times that ``part[lo:hi]`` contains i, for each i below the length of ``out``."""
+    """Count how often each part occurs in ``part[lo:hi]``, and add the counts to ``out``. Values of ``len(out)`` or
+    more are ignored.
+    """
     for v in range(lo, hi):
         if part[v] < out.shape[0]:
             out[part[v]] += 1
 
 
 def counts(part: np.ndarray, m: int) -> np.ndarray:
-    """int64 ``(m,)``: the number of nodes in each part below ``m``, without the int64 copy of numpy's ``bincount``.
+    """The number of nodes in each of the parts 0 to ``m - 1``, int64 ``(m,)``.
+
+    Unlike ``np.bincount``, this function makes no int64 copy of ``part``.
 
     >>> counts(np.array([0, 2, 0, 3], np.uint8), 3)
     array([2, 0, 1])
@@ -319,10 +331,10 @@ def _of_rank(part: Any, ranks: Any, cursor: Any, end: Any, seen: Any, out: Any) 
 
 
 def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
-    """int64: for each part p, the nodes of p whose ranks are ``ranks[p]`` (distinct); the first node of a part has rank
-    0.
+    """For each part p, the nodes of p whose ranks are ``ranks[p]``, as int64 ids. The first node of a part has rank 0.
 
-    This takes one pass over ``part``, whose values are all below ``len(ranks)``; no permutation of the nodes is made.
+    The ranks of a part must be distinct, and all values of ``part`` must be below ``len(ranks)``. ``part`` is read only
+    once, and no permutation of the nodes is made.
 
     >>> of_rank(np.array([1, 0, 1, 1], np.uint8), [np.array([0]), np.array([2, 1])])
     [array([1]), array([3, 2])]

@@ -1,8 +1,8 @@
-"""Algorithm 1 on a GPU: all parts of a partition from one pass over the edges, in Triton.
+"""Algorithm 1 of the paper on a GPU, in Triton: one pass over the edges gives all parts of a partition.
 
 The rows are sorted by part. A row is split into pieces of at most ``CHUNK`` edges. A program counts the kept edges of a
 piece, a cumulative sum gives the start of each piece, and then the pieces are written. The host needs only the sizes of
-the parts, and reads all sizes together. So the host waits for the device once per epoch.
+the parts, and reads them all at once. So the host waits for the device once per epoch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ EDGES = 128
 @triton.jit
 def _cut(indptr, indices, part, node, own_part, pieces, local, at, out, edges, rows,
          CHUNK: tl.constexpr, EDGES: tl.constexpr):  # fmt: skip
-    """Count the edges of a piece that stay inside its part; or, with ``out``, write them from ``at`` on."""
+    """Count the edges of a piece that are inside its part.
+
+    If ``out`` is given, write these edges to ``out`` instead, starting at ``at``.
+    """
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):
         row = row_of_tail(pieces, piece, rows)
@@ -53,21 +56,21 @@ def _cut_rows(
     indptr: Tensor, indices: Tensor, node: Tensor, own_part: Tensor, used: Tensor, part: Tensor, local: Tensor,
     marks: Tensor, with_edges: bool,
 ) -> tuple[Tensor, Tensor, Tensor, list[list[int]]]:  # fmt: skip
-    """Cut each row of a CSR to the sources that are in the row's part.
+    """Reduce each row of a CSR to the sources that are in the row's part.
 
     Args:
         indptr, indices: the CSR.
         node: int64 ``(rows,)``, the node of each row.
         own_part: int32 ``(rows,)``, the part of each row.
-        used: bool ``(rows,)``, whether a row is used; the other rows come last, and stay empty.
+        used: bool ``(rows,)``, whether a row is used. Unused rows come last, and are empty in the result.
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the index of every node in its own part.
-        marks: int64, indices of rows; the last one is the end of the used rows.
-        with_edges: whether the result has the edges.
+        marks: int64, indices of rows; the last index is the end of the used rows.
+        with_edges: whether the result has the indices of the edges.
 
     Returns:
-        The start of every row, the sources by their ``local`` indices, and the indices of the edges; on the host,
-        ``marks`` and the starts of the rows at ``marks``.
+        The start of every row, the sources as ``local`` indices, the indices of the edges, and a copy on the host of
+        ``marks`` and of the starts of the rows at ``marks``.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
@@ -93,11 +96,12 @@ def _cut_rows(
 def parts(
     indptr: Tensor, indices: Tensor, part: Tensor, m: int, with_edges: bool = False
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """For each of the parts 0 to ``m - 1``: its nodes, its CSR with nodes renumbered from 0, and the indices of its
-    edges in the graph (empty unless requested).
+    """Iterate over the parts 0 to ``m - 1``: the nodes of the part, its CSR with new node indices from 0, and the
+    indices of its edges in the graph.
 
-    Nodes ascend. ``part`` ``(N,)`` has the part of every node of the graph; m and above mean no part. All parts are on
-    the device at once.
+    The nodes of a part ascend. The indices of the edges are empty unless ``with_edges``. ``part``, ``(N,)``, has the
+    part of every node of the graph; a node with a value of ``m`` or more is in no part. All parts are on the device at
+    the same time.
     """
     part = part.to(torch.int32).clamp_max_(m)
     own_part, order = torch.sort(part, stable=True)  # the nodes in no part come last
@@ -116,10 +120,10 @@ def parts(
 
 
 def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """The CSR of the induced subgraph of ``nodes`` (distinct), in the order of ``nodes``; on request, also the indices
-    of its edges.
+    """The CSR of the subgraph that ``nodes`` induces, in the order of ``nodes``, and the indices of its edges.
 
-    The host waits once, for the number of edges.
+    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. The host waits for the device
+    once, for the number of edges.
     """
     part = torch.ones(len(indptr) - 1, dtype=torch.int32, device=nodes.device)
     part[nodes] = 0
@@ -132,10 +136,9 @@ def induced(indptr: Tensor, indices: Tensor, nodes: Tensor, with_edges: bool = F
 
 @triton.jit
 def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDGES: tl.constexpr):
-    """For a piece of a row at distance ``hop - 1``, lower the distance of its sources to ``hop``.
+    """If the row of a piece is at distance ``hop - 1``, lower the distances of the sources in the piece to ``hop``.
 
-    Several programs may mark the same node at once. All programs write ``hop``, and no program of this launch reads
-    that value.
+    Several programs may write to the same node at once, but all of them write ``hop``.
     """
     piece = tl.program_id(0).to(tl.int64)
     if piece < tl.load(pieces + rows):
@@ -151,7 +154,7 @@ def _mark(indptr, indices, pieces, distance, hop, rows, CHUNK: tl.constexpr, EDG
 
 
 def spread(indptr: Tensor, indices: Tensor, distance: Tensor, hops: int) -> None:
-    """``spread_torch`` on a GPU; the host does not wait."""
+    """``spread_torch`` on a GPU. The host does not wait for the device."""
     rows = len(indptr) - 1
     pieces = starts_torch((indptr.diff() + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
     most = rows + len(indices) // CHUNK

@@ -1,8 +1,8 @@
 """One thread pool for all numba kernels.
 
-Kernels are serial, release the GIL and take a range of rows; ``over_rows`` gives each thread a range with about the
-same number of edges. Numba's own parallel loops are not used: numba's default threading layer aborts the process when
-two threads (training, and the sampler that prefetches batches) enter a parallel loop at once.
+A kernel is serial, releases the GIL, and processes a range of rows. ``over_rows`` gives each thread a range with about
+the same number of edges. Numba's own parallel loops are not used: numba's default threading layer aborts the process
+when two threads (training, and the sampler that prefetches batches) enter a parallel loop at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
 LONGEST_COMPILATION = 60.0
-"""Seconds to wait for another process that compiles the same kernel."""
+"""The maximum time, in seconds, to wait for another process that compiles the same kernel."""
 
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
@@ -40,7 +40,7 @@ _announced = False
 
 
 def _renew() -> None:
-    """Give a forked child a new pool and a new lock, since the parent's threads do not exist there.
+    """Give a forked child process a new pool and a new lock, since the parent's threads do not exist in the child.
 
     The threads of torch do not exist in the child either, and OpenMP would wait for them for ever. So torch uses one
     thread, as in the workers of its ``DataLoader``.
@@ -55,10 +55,10 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def _outnumber_cores() -> None:
-    """Start more threads of GNU OpenMP than there are cores: then all idle OpenMP threads sleep, and do not spin.
+    """Start more GNU OpenMP threads than there are cores, so that idle OpenMP threads sleep instead of spinning.
 
-    ``OMP_WAIT_POLICY=PASSIVE`` does the same, but OpenMP reads it once, when torch is imported. A thread of handful
-    that never ends owns the additional threads; these threads also sleep.
+    ``OMP_WAIT_POLICY=PASSIVE`` has the same effect, but OpenMP reads it only once, when torch is imported. The
+    additional threads belong to a thread of handful that never ends; they also sleep.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
@@ -86,7 +86,7 @@ def get_threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels and torch use ``count`` threads each; kernels and torch do not run at the same time."""
+    """Let kernels and torch use ``count`` threads each. Kernels and torch do not run at the same time."""
     global _pool, _threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")
@@ -106,7 +106,7 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile ``function`` once for this machine, cache the machine code on disk, and print a note on first use.
+    """Compile ``function`` on its first use, and cache the machine code on disk. The first compilation prints a note.
 
     The compiler may reorder and fuse sums to use vector instructions. NaN and infinity are handled as usual. If
     several processes need the kernel at once, such as the ranks of a run, one compiles it and the others wait.
@@ -131,7 +131,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def _held(path: str) -> ExitStack:
-    """Hold the lock of a file; after a timeout, continue without the lock, so that two processes may compile the same
+    """Hold the lock of a file. After a timeout, continue without the lock; two processes may then compile the same
     kernel.
     """
     held = ExitStack()
@@ -141,7 +141,7 @@ def _held(path: str) -> ExitStack:
 
 
 def row_ranges(indptr: np.ndarray, pieces: int) -> list[tuple[int, int]]:
-    """Split the rows of a CSR into ranges of about equal work (edges plus rows)."""
+    """Split the rows of a CSR into about ``pieces`` ranges with about the same number of edges plus rows."""
     rows = len(indptr) - 1
     if pieces <= 1 or rows < 2:
         return [(0, rows)]
@@ -158,12 +158,13 @@ def even_ranges(count: int, pieces: int) -> list[tuple[int, int]]:
 
 
 def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: Any) -> list[Any]:
-    """Call ``function(*piece, *args)`` for every piece: the first on this thread, the others on the pool. Results are
-    in order.
+    """Call ``function(*piece, *args)`` for every piece: the first on this thread, the others on the pool. Return the
+    results in order.
 
     A piece is a range ``lo, hi``, followed by arguments for only this call.
 
-    A thread of the pool runs all pieces itself: a thread that waits for its own pool could wait for ever.
+    If this thread belongs to the pool, it runs all pieces itself: a thread that waits for its own pool could wait for
+    ever.
     """
     if len(pieces) <= 1 or hasattr(_here, "in_pool"):
         return [function(*piece, *args) for piece in pieces]
@@ -174,13 +175,15 @@ def run(function: Callable[..., Any], pieces: Sequence[tuple[Any, ...]], *args: 
 
 
 def over_rows(function: Callable[..., Any], indptr: np.ndarray, *args: Any) -> list[Any]:
-    """Call ``function(lo, hi, indptr, *args)`` over row ranges of equal work on all threads."""
+    """Call ``function(lo, hi, indptr, *args)`` on all threads, for row ranges with about the same number of edges plus
+    rows.
+    """
     pieces = get_threads() if int(indptr[-1]) + len(indptr) > 20_000 else 1
     return run(function, row_ranges(indptr, pieces), indptr, *args)
 
 
 def _prefetch(typing_context: Any, array: Any, i: Any, j: Any) -> Any:
-    """Fetch the cache line of ``array[i, j]``; inside kernels only."""
+    """Prefetch the cache line of ``array[i, j]``. Only kernels can call this function."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         place = [context.cast(builder, args[k], signature.args[k], types.intp) for k in (1, 2)]

@@ -11,7 +11,7 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 @kernel
 def _bfs(indptr: Any, indices: Any, source: int, distance: Any, queue: Any) -> int:
-    """Fill ``distance``, put the nodes into ``queue`` in the order of discovery, and return the number of nodes."""
+    """Fill ``distance``; write the reachable nodes to ``queue`` in the order of discovery, and return their number."""
     distance[:] = -1
     distance[source] = 0
     queue[0] = source
@@ -58,7 +58,7 @@ def _sweep(lo: int, hi: int, indptr: Any, indices: Any, sources: Any, out: Any) 
 
 
 def sweep(indptr: np.ndarray, indices: np.ndarray, sources: np.ndarray) -> Sweep:
-    """Breadth-first searches from each of ``sources``, several at once; each thread needs two integers per node."""
+    """Run a breadth-first search from each of ``sources``, in parallel. Each thread needs two integers per node."""
     sources = np.ascontiguousarray(sources, np.int64)
     n = len(indptr) - 1
     if len(sources) and not (int(sources.min()) >= 0 and int(sources.max()) < n):

@@ -1,4 +1,7 @@
-"""Random walks along the rows of a CSR, many at once: plain walks, and node2vec's walks with p and q."""
+"""Random walks, many in parallel: plain walks, and the walks of node2vec with p and q.
+
+A step of a walk follows an edge of the CSR.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,15 @@ from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 _TRIES = 32
-"""After this many rejected draws, the weights of all edges are computed."""
+"""After this many rejected draws, a step computes the weights of all edges of the node."""
 
 
 @kernel
 def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) -> float:
-    """The weight of a step to ``x`` after ``t``: 1/p back to ``t``, 1 to a neighbour of ``t``, 1/q to other nodes."""
+    """The weight of a step to ``x`` from a node that was reached from ``t``.
+
+    The weight is 1/p if ``x`` is ``t``, 1 if ``x`` is a neighbour of ``t``, and 1/q otherwise.
+    """
     if x == t:
         return back
     for e in range(indptr[t], indptr[t + 1]):
@@ -26,7 +32,7 @@ def _weight(t: int, x: int, indptr: Any, indices: Any, back: float, out: float) 
 
 @kernel
 def _step(t: int, v: int, indptr: Any, indices: Any, back: float, out: float, key: int) -> int:
-    """The next node of a walk at ``v`` that came from ``t``, by rejection sampling: fast if the weights are similar."""
+    """The next node of a walk that went from ``t`` to ``v``. Rejection sampling is fast if the weights are similar."""
     start, degree = indptr[v], indptr[v + 1] - indptr[v]
     most = max(back, 1.0, out)
     for k in range(_TRIES):
@@ -66,11 +72,11 @@ def walk(
     indptr: np.ndarray, indices: np.ndarray, roots: np.ndarray, length: int, key: int, p: float = 1.0, q: float = 1.0,
     threads: int | None = None,
 ) -> np.ndarray:  # fmt: skip
-    """int64 ``(roots, length + 1)``: the nodes of each walk, beginning with its root.
+    """The nodes of each walk, beginning with its root, int64 ``(roots, length + 1)``.
 
-    The first step takes one of the edges in the row of the root, with equal probabilities. Later steps go from t over v
-    to x with probability proportional to 1/p if x = t, to 1 if t has an edge to x, and to 1/q otherwise. A walk stays
-    at a node without edges.
+    The first step takes one of the edges in the row of the root, with equal probabilities. A walk that
+    went from t to v goes on to x with probability proportional to 1/p if x = t, to 1 if t has an edge to x, and to 1/q
+    otherwise. A walk stays at a node without edges.
 
     Raises:
         IndexError: a walk reaches a node outside the graph, or a node whose row is outside ``indices``.

@@ -1,4 +1,4 @@
-"""Samplers, the sources of batches: one file per sampler, all with the same ``sample(graph, seed, epoch)``."""
+"""Samplers draw the batches of an epoch. Each sampler has its own file and a method ``sample(graph, seed, epoch)``."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ _END = object()
 
 
 def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1) -> Iterator[T]:
-    """The results of all calls, in order; the next ``depth`` calls run on ``threads`` while the current result is used.
+    """Yield the results of all calls, in order. ``threads`` threads run the next ``depth`` calls while the consumer
+    uses the current result.
 
-    Besides the current result, at most ``depth`` other results exist, including unfinished results. An error of a call
+    Besides the current result, at most ``depth`` other results exist, including unfinished results. An error in a call
     is raised in the consumer. If the consumer stops early, it waits for the running calls, and no other call starts.
 
     >>> list(run_ahead([lambda: 1, lambda: 4], depth=2))
@@ -36,7 +37,7 @@ def run_ahead(calls: Iterable[Callable[[], T]], depth: int = 1, threads: int = 1
 
 
 def ahead(items: Iterator[T], depth: int = 1) -> Iterator[T]:
-    """Yield ``items`` in order. A thread makes them, and is at most ``depth`` items ahead of the consumer."""
+    """Yield ``items`` in order. A thread computes the items, at most ``depth`` items ahead of the consumer."""
     making: Iterator[Any] = run_ahead(repeat(partial(next, items, _END)), depth)
     for item in making:
         if item is _END:

@@ -1,4 +1,4 @@
-"""The base class of all samplers: options, and ``sample(graph, seed, epoch)``; and the registry of samplers by name."""
+"""The base class of all samplers, and the registry of samplers by name."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Size = Annotated[int, Range(1, 2**31 - 1)]
 
 
 class Deal(NamedTuple):
-    """The partition of an epoch; its parts induce the batches."""
+    """The partition of the nodes in an epoch. Each batch is the subgraph induced by one part."""
 
     part: np.ndarray
-    """``(N,)``, the part of every node; a value of ``parts`` or above means no part."""
+    """``(N,)``, the part of every node; a node with a value of ``parts`` or more is in no part."""
     parts: int
 
 
@@ -34,7 +34,10 @@ _REGISTER: dict[str, type[Sampler]] = {}
 
 @dataclass(frozen=True)
 class Sampler(ABC):
-    """A frozen dataclass whose fields are its options. The same (seed, epoch) always gives the same samples."""
+    """A frozen dataclass whose fields are the options of the sampler.
+
+    The same (seed, epoch) always gives the same samples.
+    """
 
     name: ClassVar[str] = ""
     layerwise: ClassVar[bool] = False
@@ -49,22 +52,20 @@ class Sampler(ABC):
 
     @abstractmethod
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        """Draw the samples of one epoch: nodes, layers and targets. A sample without targets makes no step; the run
+        """Draw the samples of one epoch: nodes, layers and targets. A sample without targets is not trained on; the run
         counts such samples.
         """
 
     @property
     def deals(self) -> bool:
-        """Whether the samples of an epoch are the induced subgraphs of the parts of a partition, which ``deal``
-        returns.
-        """
+        """Whether each sample is the subgraph induced by one part of a partition, which ``deal`` draws."""
         return type(self).deal is not Sampler.deal
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
-        """Draw the partition of an epoch; its parts induce the samples.
+        """Draw the partition of an epoch. Each sample is the subgraph induced by one part.
 
         Raises:
-            SamplerError: the samples of this sampler are not a partition.
+            SamplerError: the samples of this sampler do not come from a partition.
         """
         raise SamplerError(f"the batches of {self} are not the parts of a partition: use sampler rns or cluster")
 
@@ -75,14 +76,15 @@ class Sampler(ABC):
     def evaluation(
         self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
     ) -> Iterator[Sample]:
-        """Draw neighbourhoods of ``nodes`` for the evaluation, as in the paper; the targets of the samples are
-        ``nodes``, in order.
+        """Sample neighbourhoods of ``nodes`` for evaluation, as in the paper. The targets of the samples are ``nodes``,
+        in order.
 
         Args:
             graph: the graph to evaluate on.
             nodes: distinct int64 ids.
             seed: the seed of the draw.
-            fanout: the number of edges that a node keeps, per hop; ``None`` for the default of ``Neighbors``.
+            fanout: the maximum number of edges to draw per node, for each hop; ``None`` for the default of
+                ``Neighbors``.
 
         Raises:
             SamplerError: a model that was trained with this sampler cannot be evaluated on samples.
@@ -94,17 +96,17 @@ class Sampler(ABC):
         return Neighbors().evaluation(graph, nodes, seed, fanout)
 
     def operator(self, graph: Graph) -> Adjacency:
-        """The edges of the full graph for the evaluation of a model that was trained with this sampler."""
+        """The full-graph adjacency for the exact evaluation of a model that was trained with this sampler."""
         from handful.samplers.full import full_adjacency
 
         return full_adjacency(graph)
 
     def share(self, graph: Graph) -> float:
-        """The approximate fraction of the nodes that a batch has; 1 if the fraction is unknown."""
+        """The approximate fraction of the graph's nodes in a batch; 1 if it is unknown."""
         return 1.0
 
     def for_depth(self, layers: int) -> Self:
-        """This sampler for a model with this number of layers.
+        """This sampler, adapted to a model with ``layers`` layers.
 
         Raises:
             SamplerError: the sampler cannot train such a model.
@@ -112,8 +114,8 @@ class Sampler(ABC):
         return self
 
     def prepare(self, graph: Graph) -> float:
-        """Prepare a graph once, before the first epoch. Return the seconds of the preparation, even if its result is
-        cached.
+        """Prepare a graph once, before the first epoch. Return the time that the preparation took, in seconds, even if
+        its result was cached.
         """
         return 0.0
 
@@ -170,7 +172,7 @@ def sampler_class(name: str) -> type[Sampler]:
 
 
 def make_sampler(name: str, **options: Any) -> Sampler:
-    """Make a sampler by name. An unknown name or option raises an error with the most similar names.
+    """Make a sampler by name. An unknown name or option raises an error that suggests similar names.
 
     >>> str(make_sampler("rns", parts=8))
     'rns(parts=8)'
@@ -197,7 +199,7 @@ def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
-    """Yield ``draw(step)`` for every step in order; several steps run at once, one per thread.
+    """Yield ``draw(step)`` for every step, in order. Several steps run in parallel, one per thread.
 
     >>> list(in_order(lambda step: step * step, 4))
     [0, 1, 4, 9]

@@ -29,7 +29,7 @@ _known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 @register("cluster")
 @dataclass(frozen=True)
 class Clusters(Sampler):
-    """ClusterGCN (paper, appendix): the subgraph induced by the union of B random clusters.
+    """ClusterGCN (paper, appendix): a batch is the subgraph induced by the union of B random clusters.
 
     An epoch shuffles the clusters and uses each once, in ⌈C/B⌉ steps; empty clusters do not count. The loss is the mean
     over the training nodes of the batch. METIS ignores self-loops and the directions and weights of edges; the batch
@@ -55,7 +55,7 @@ class Clusters(Sampler):
             raise SamplerError(f"per_batch is {self.per_batch}, but there are only {self.clusters} clusters to join")
 
     def prepare(self, graph: Graph) -> float:
-        """Split the graph into clusters, unless the clusters are cached; return the seconds of METIS."""
+        """Split the graph into clusters, unless they are cached; return the time that METIS took, in seconds."""
         return partition(graph, self.clusters).seconds
 
     def share(self, graph: Graph) -> float:
@@ -70,8 +70,8 @@ class Clusters(Sampler):
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-    """Shuffle the clusters, and join ``per_batch`` clusters per batch: the batch of each node, and the number of
-    batches.
+    """Shuffle the clusters, and join ``per_batch`` clusters per batch. Return the batch of each node, and the number
+    of batches.
     """
     sizes = np.bincount(cluster)
     present = np.flatnonzero(sizes)
@@ -82,7 +82,7 @@ def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator)
 
 
 class Partition(NamedTuple):
-    """The METIS partition of a graph, and the seconds of METIS."""
+    """The METIS partition of a graph, and the time that METIS took, in seconds."""
 
     cluster: np.ndarray
     """int32 ``(N,)``, the cluster of every node."""
@@ -90,7 +90,7 @@ class Partition(NamedTuple):
 
 
 def partition(graph: Graph, clusters: int) -> Partition:
-    """The METIS clusters of a graph, computed once per topology and cached on disk with the seconds of METIS."""
+    """The METIS clusters of a graph, computed once per topology and cached on disk with the time that METIS took."""
     if clusters > graph.num_nodes:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
     known = _known.setdefault(graph, {})
@@ -107,7 +107,7 @@ def partition(graph: Graph, clusters: int) -> Partition:
 
 
 def metis(graph: Graph, clusters: int) -> np.ndarray:
-    """Split ``graph`` into ``clusters`` clusters of about equal size with few edges between clusters."""
+    """Split ``graph`` into ``clusters`` clusters of about equal size, with few edges between clusters."""
     if graph.num_edges > 1_000_000:
         print(f"handful: METIS cuts {graph.name} into {clusters} clusters (once)…", file=sys.stderr, flush=True)
     return cut_by_metis(*graph.topology, clusters)
@@ -121,7 +121,9 @@ def cut_by_metis(
     node_weight: np.ndarray | None = None,
     recursive: bool = False,
 ) -> np.ndarray:
-    """int32 ``(N,)``, the part of every node. The two directions of an edge count as one edge, and loops do not count.
+    """Split a graph with METIS, and return the part of every node, int32 ``(N,)``.
+
+    The two directions of an edge count as one edge, and self-loops are ignored.
 
     Args:
         indptr, indices: a checked CSR.

@@ -1,4 +1,4 @@
-"""The sampler of full-graph training: one batch with all nodes and all edges."""
+"""The sampler for full-graph training: one batch with all nodes and all edges."""
 
 from __future__ import annotations
 

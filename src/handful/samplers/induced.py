@@ -17,16 +17,16 @@ from handful.kernels.memory import sent
 
 
 def part_dtype(parts: int) -> type[np.unsignedinteger | np.signedinteger]:
-    """The smallest dtype for ``parts + 1`` values, so that the parts of all nodes fit into the cache."""
+    """The smallest dtype for ``parts + 1`` values. A small dtype lets the parts of all nodes fit into the cache."""
     return np.uint8 if parts < 255 else np.uint16 if parts < 65_535 else np.int32
 
 
 def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[Tensor, Adjacency]]:
-    """The nodes and edges of each part, one part after another, from one pass over the edges of ``graph``.
+    """Yield the nodes and edges of each part. The edges of ``graph`` are read only once.
 
     Args:
         graph: the graph.
-        part: ``(N,)``, the part of every node; a value of ``parts`` or above means no part.
+        part: ``(N,)``, the part of every node; a node with a value of ``parts`` or more is in no part.
         parts: the number of parts.
     """
     if backend(graph.device) == "triton":
@@ -43,7 +43,7 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 
 
 def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
-    """The sample of each part of a partition; the targets of a sample are the training nodes in the part."""
+    """Yield the sample of each part of a partition. The targets of a sample are the training nodes in the part."""
     graph.require_training()
     assert graph.train_mask is not None
     targets: list[int | None] = [None] * parts
@@ -54,7 +54,9 @@ def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
-    """The edges of the induced subgraph of ``nodes``, int64 ``(n,)`` distinct ids; nodes are numbered in this order.
+    """The edges of the subgraph that ``nodes`` induces.
+
+    ``nodes``, int64 ``(n,)``, are distinct ids. Node ``nodes[i]`` has index ``i`` in the subgraph.
 
     >>> import handful as hf
     >>> ring = hf.Graph.from_edge_index(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]))
@@ -72,12 +74,12 @@ def induced_adjacency(graph: Graph, nodes: np.ndarray) -> Adjacency:
 
 
 def weighted_csr(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """``Graph.topology`` and the weights of the edges, all on the CPU."""
+    """The arrays of ``Graph.topology``, and the edge weights. The weights are ``None`` for an unweighted graph."""
     return *graph.topology, None if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
 
 
 def _weights(graph: Graph, edges: Tensor) -> Tensor:
-    """The weights of some edges; ``None`` for an unweighted graph."""
+    """The weights of ``edges``; an empty tensor for an unweighted graph."""
     return edges.new_empty(0, dtype=torch.float32) if graph.edge_weight is None else graph.edge_weight[edges]
 
 
@@ -88,8 +90,8 @@ def part_adjacency(graph: Graph, indptr: Tensor, indices: Tensor, weight: Tensor
 
 
 def without_edge(pairs: Tensor, edges: Tensor, nodes: int) -> Tensor:
-    """The pairs in ``pairs`` that are not in ``edges`` and have two different nodes. Both ``pairs`` and ``edges`` are
-    int64 ``(2, …)``, with ids below ``nodes``.
+    """The pairs in ``pairs`` that are not in ``edges`` and consist of two different nodes. Both ``pairs`` and ``edges``
+    are int64 ``(2, …)``, with ids below ``nodes``.
 
     >>> without_edge(torch.tensor([[0, 0, 1, 2], [1, 2, 1, 0]]), torch.tensor([[0], [1]]), 3)
     tensor([[0, 2],

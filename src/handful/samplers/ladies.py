@@ -1,4 +1,4 @@
-"""LADIES: every layer draws its own nodes, with probabilities by their importance for the layer above."""
+"""LADIES: every layer draws its own nodes, with probabilities that depend on the nodes of the layer above."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Ladies(Sampler):
     """LADIES (paper, appendix): layer-dependent importance sampling.
 
     An epoch visits every training node once, ``batch_size`` targets per step. Let P = row-normalised A + I. Each layer,
-    from the top down, draws nodes without replacement, with p ∝ the column sums of the squared entries of P over the
-    nodes above it. The layer also keeps the step's targets, and aggregates by the row-normalised P / p; see
+    from the top down, draws nodes without replacement, with p_u ∝ Σ_v P_vu², where v are the nodes of the layer above.
+    The layer also keeps the step's targets, and aggregates with the row-normalised P / p; see
     ``handful.kernels.layerwise``. Edge weights are part of A. The loss is the mean over the targets. The evaluation
     uses P on the full graph.
 
-    As in the original, a layer does not keep the nodes of the layer above. A layer that also uses the node itself (a
-    residual, GraphSAGE) uses zeros if that node was not drawn.
+    As in the original, a layer does not keep the nodes of the layer above. A model layer that also uses a node's own
+    input (GraphSAGE, a residual connection) uses zeros if this node was not drawn.
 
     Args:
         budget: the number of nodes that each layer draws, from the targets downwards; one number per layer of the
@@ -65,7 +65,7 @@ class Ladies(Sampler):
             yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets)).to(graph.device)
 
     def operator(self, graph: Graph) -> Adjacency:
-        """P = row-normalised A + I, the operator of LADIES."""
+        """The matrix P, the row-normalised A + I, on the full graph."""
         if graph not in _operators:
             indptr, indices, weight = transition(weighted_csr(graph))
             full = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
@@ -81,9 +81,7 @@ class Ladies(Sampler):
         return self
 
     def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:
-        """Draw the layers of one step for the targets ``batch``, from the targets downwards; ``edges`` are the edges of
-        the graph.
-        """
+        """Draw the layers of one step, starting from the targets ``batch``. ``edges`` are the edges of the graph."""
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes.numpy() if layers else batch

@@ -1,4 +1,4 @@
-"""Neighbour sampling: batches of training nodes, and a few neighbours of each node, hop by hop."""
+"""Neighbour sampling: a batch has some training nodes and, hop by hop, a few neighbours of each node."""
 
 from __future__ import annotations
 
@@ -24,20 +24,22 @@ from handful.trim import trim
 class Neighbors(Sampler):
     """Neighbour sampling as in GraphSAGE.
 
-    An epoch visits every training node once, ``batch_size`` seeds per step. Hop k draws up to ``fanout[k]`` edges of
-    every node that is new in this hop, uniformly without replacement. The edges of a node are drawn once. The loss is
-    the mean over the seeds. Edge weights do not affect the draw; drawn edges keep their weights.
+    An epoch visits every training node once, ``batch_size`` seeds per step. Hop k draws up to ``fanout[k]`` incoming
+    edges of every node that the previous hop added, uniformly without replacement; hop 0 starts from the seeds. The
+    edges of a node are drawn once. The loss is the mean over the seeds. Edge weights do not affect the draw; drawn
+    edges keep their weights.
 
     A sample is the subgraph of all drawn edges, and every layer runs on the whole sample, as with PyG's loader.
     Training omits nodes outside the receptive field of the seeds (``Settings.trim``), except with BatchNorm, whose
     statistics would change.
 
     Args:
-        fanout: the number of edges that a node keeps, per hop from the seeds outwards; -1 for all. If a model has more
-            layers than there are hops, the first layers of the model run on the whole sample.
+        fanout: the maximum number of edges to draw per node, for each hop from the seeds outwards; -1 for all edges. If
+            a model has more layers than there are hops, the first layers of the model run on the whole sample.
         batch_size: the number of seeds per step.
         trimmed: whether to omit nodes outside the receptive field of the seeds even with BatchNorm. The statistics of
-            BatchNorm then cover only the nodes that a layer must compute. Trimming is faster, and changes the model.
+            BatchNorm then cover only the nodes that a layer must compute. This is faster, but changes the outputs of
+            the model.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")

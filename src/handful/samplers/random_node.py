@@ -33,10 +33,11 @@ class RandomNodes(Sampler):
 
     Args:
         parts: m, the number of blocks. The sizes of blocks differ by at most one node, and every node is in one block.
-        drop_last: whether blocks have exactly ⌊n/m⌋ nodes, as in the paper; an epoch omits up to m - 1 random nodes.
+        drop_last: whether blocks have exactly ⌊n/m⌋ nodes, as in the paper; an epoch then omits up to m - 1
+            random nodes.
         stratify: whether every block has the same fraction of the training nodes of each class.
-        fraction: the fraction of the nodes that every step draws independently, instead of blocks; an epoch has
-            ⌈1/fraction⌉ steps. Unlike 1/m, the fraction can have any value from 0 to 1.
+        fraction: if given, every step independently draws this fraction of the nodes, instead of a block; an epoch has
+            ⌈1/fraction⌉ steps. Unlike 1/m, the fraction can be any number above 0 and up to 1.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -64,7 +65,7 @@ class RandomNodes(Sampler):
         return (training_sample(graph, nodes, (edges,)) for nodes, edges in self.subgraphs(graph, seed, epoch))
 
     def subgraphs(self, graph: Graph, seed: int, epoch: int) -> Iterator[tuple[Tensor, Adjacency]]:
-        """The node ids and edges of an epoch's parts; the graph needs neither features nor labels."""
+        """Yield the node ids and edges of each subgraph of an epoch. The graph needs neither features nor labels."""
         if self.fraction is None:
             yield from induced_parts(graph, *self.deal(graph, seed, epoch))
             return
@@ -92,7 +93,7 @@ class RandomNodes(Sampler):
 
 
 def dealing(sampler: Sampler) -> RandomNodes:
-    """``sampler``, if it is ``rns``; other samplers have no number of parts m.
+    """Return ``sampler`` if it is ``rns``, the only sampler with a number of parts m.
 
     Raises:
         SamplerError: the sampler is not ``rns``.
@@ -108,8 +109,8 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
 
     Every node gets a random part; then random nodes of parts that are too large move to parts that are too small. All
     nodes have the same probabilities and the sizes are fixed, so all splits with these sizes are equally likely. This
-    method is much faster than a permutation, and needs no memory besides the result. With ``drop_last`` the sizes are
-    ⌊n/m⌋, and the remaining nodes get part ``m``.
+    method is much faster than a permutation, and needs no memory besides the result. If ``drop_last``, all sizes
+    are ⌊n/m⌋, and the remaining nodes get part ``m``.
     """
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     size = np.full(m, n // m)
@@ -139,7 +140,10 @@ def strata(graph: Graph) -> np.ndarray:
 
 
 def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
-    """Draw a random split into ``m`` parts with the same number of nodes of every stratum, up to one node."""
+    """Draw a random split into ``m`` parts with equal numbers of nodes from each stratum, up to one node.
+
+    Return the part of each node.
+    """
     shuffled = rng.permutation(len(stratum))
     left_over = len(stratum) % m if drop_last else 0
     kept = shuffled[left_over:]

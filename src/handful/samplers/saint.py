@@ -21,24 +21,26 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of visits per step, since a step keeps all visits in arrays."""
+"""The maximum number of node visits per step, since a step keeps all visits in memory."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
 @register("saint")
 @dataclass(frozen=True)
 class RandomWalks(Sampler):
-    """GraphSAINT-RW (paper, appendix): the subgraph induced by S random walks of length L from uniform roots.
+    """GraphSAINT-RW (paper, appendix): a batch is the subgraph induced by the nodes of S random walks of length L.
 
-    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Walks go from a node to the sources of its edges. All edges have the same
-    probability, regardless of their weights. The loss is the mean over the training nodes that were visited.
+    An epoch has max(1, ⌊|V| / (S·L)⌋) steps. Roots are uniformly random. A walk goes from a node to the source of one
+    of its incoming edges; all these edges have the same probability, regardless of their weights. The loss is the mean
+    over the training nodes that were visited.
 
     Args:
         roots: S, the number of walks per batch; their roots are drawn with replacement.
         length: L, the number of steps of a walk.
         normalize: whether to weight edges and losses as in the original, so that one layer of mean aggregation and the
             loss are unbiased; see ``normalized``.
-        coverage: the mean number of visits per node at which pre-sampling ends; used only with ``normalize``.
+        coverage: pre-sampling ends when the mean number of visits per node reaches this number; used only if
+            ``normalize``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -71,11 +73,13 @@ class RandomWalks(Sampler):
                 yield normalized(graph, nodes, counts)
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
-        """The distinct nodes, ascending, that the walks for the random ``keys`` visit."""
+        """The distinct nodes that the walks visit, ascending. ``keys`` are the keys of the random stream."""
         return np.unique(self.walks(graph, *keys))
 
     def walks(self, graph: Graph, *keys: int) -> np.ndarray:
-        """int64 ``(roots, length + 1)``: the nodes of each walk for the random ``keys``, step by step."""
+        """The nodes of each walk, step by step, int64 ``(roots, length + 1)``. ``keys`` are the keys of the random
+        stream.
+        """
         roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
         return walk(*graph.topology, roots, self.length, derive_seed(*keys))
 
@@ -89,7 +93,7 @@ class RandomWalks(Sampler):
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """For each node and each edge, the number of pre-sampled subgraphs that contain it, C_v and C_uv."""
+    """The number of pre-sampled subgraphs that contain each node, C_v, and each edge, C_vu."""
 
     subgraphs: int
     nodes: np.ndarray
@@ -97,7 +101,7 @@ class Counts:
 
 
 def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
-    """Count nodes and edges in sampled subgraphs until there are ``coverage`` · |V| visits of nodes."""
+    """Sample subgraphs until they have ``coverage`` · |V| nodes in total; count how often each node and edge occurs."""
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:
@@ -116,8 +120,8 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
         loss      = Σ_v ℓ_v / (|V_train| · p_v),  p_v = C_v / subgraphs
 
     α_vu estimates the probability that a subgraph with v contains u. So the expectation of the weighted sum over v's
-    edges is the mean aggregation of the whole graph. p_v estimates the probability of v. So the expectation of the loss
-    is L_full (paper, Eq. 1). Nodes and edges without a visit have the count 1.
+    edges is the mean aggregation of the whole graph. The probability that a subgraph contains v is estimated by p_v. So
+    the expectation of the loss is L_full (paper, Eq. 1). Nodes and edges that were never sampled count as sampled once.
     """
     indptr, indices, edges = induced(*graph.topology, nodes, with_edges=True)
     rows = nodes[row_of_edge(indptr)]

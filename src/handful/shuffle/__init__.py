@@ -1,1 +1,1 @@
-"""The shuffle of an epoch: read the edges once, and send the kept edges and feature rows to their parts."""
+"""The shuffle of an epoch: read the edges and features once, and distribute them to the parts."""

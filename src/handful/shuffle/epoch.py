@@ -1,12 +1,14 @@
 """An epoch within a memory budget. The batches are the same, byte for byte, as without a budget.
 
-1. Every node gets its part (``Deal``).
-2. The edges are read once, in order. The edges inside a part, about one in m, are stored by part.
-3. Part by part, the edges are renumbered and trimmed to the receptive field of the loss. The remaining nodes are
-needed. 4. Features and labels are read once, in order, and the rows of the needed nodes are stored by part. 5. The
-batches are yielded one after another.
+The steps of an epoch, in this order:
 
-Stored arrays are in memory if the budget allows it, else in files (``Scratch``).
+- Every node gets its part (``Deal``).
+- The edges are read once, in order. Edges whose two ends are in the same part, about one in m, are stored by part.
+- Part by part, the edges are renumbered and trimmed to the receptive field of the loss.
+- Features and labels are read once, in order. The rows of the remaining nodes are stored by part.
+- The batches are yielded one after another.
+
+Stored arrays are in memory if the budget allows it, otherwise in files (``Scratch``).
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ from handful.shuffle.scratch import Budget, Scratch
 
 Trim = Callable[[Sample], Sample]
 Say = Callable[[str, float], None]
-"""A function that is called with the name of the current work and its finished fraction."""
+"""A progress function: it is called with the name of the current phase and the fraction of it that is done."""
 StepBytes = Callable[[Sample], int]
-"""A function that returns the bytes of a training step on a sample, including the batch."""
+"""A function that returns the memory of a training step on a sample, in bytes, including the batch."""
 ROWS, LEAST_ROWS = 1 << 25, 1 << 16
-"""The maximum and minimum bytes of features that are read at a time."""
+"""The maximum and the minimum number of bytes of features that are read at a time."""
 LEAST_BLOCK = 1 << 12
-"""The minimum number of edges and rows that are cut at a time; ``BLOCK`` is the maximum."""
+"""The minimum size of a block of rows, counted as rows plus edges; ``BLOCK`` is the maximum."""
 POPULATE_READ = 22
 """The code of ``MADV_POPULATE_READ`` in Linux 5.14, which reads and maps pages; Python does not define this
 constant.
 """
 READERS = 2
-"""The number of blocks that are read ahead: a disk is faster with two reads than with one."""
+"""The number of blocks that are read ahead: a disk is faster if two reads run at the same time."""
 NEAR = 1 << 18
-"""Rows that are fewer bytes apart than this are read together, since reading the gap is faster than another read."""
+"""Two rows with a gap of at most this many bytes are read together: reading the gap is faster than a second read."""
 ARRAYS = ("indptr", "indices", "weight", "source_degree")
-"""The arrays of a layer. The arrays of trimmed layers are prefixes of the longest."""
+"""The arrays of a layer. In a trimmed sample, the arrays of all layers are prefixes of the longest array."""
 
 
 def shuffle_epoch(
@@ -64,17 +66,17 @@ def shuffle_epoch(
     step_bytes: StepBytes = lambda sample: 0,
     say: Say = lambda what, share: None,
 ) -> Iterator[Batch]:
-    """Make the batches of an epoch within ``memory`` bytes of anonymous memory of the whole process.
+    """Make the batches of an epoch. The anonymous memory of the whole process stays within ``memory`` bytes.
 
     The batches equal the results of ``training_sample``, ``trim`` and ``make_batch`` for every part.
 
     Args:
         graph: a graph on the CPU; the arrays of a large graph are memory-mapped.
-        deal: the partition; the function overwrites its array.
+        deal: the partition, whose array is overwritten.
         memory: the budget; see ``Budget``.
-        trimmed: trims a sample to the receptive field of its loss.
-        step_bytes: the bytes of a step on each sample.
-        say: called with the progress.
+        trimmed: a function that trims a sample to the receptive field of its loss.
+        step_bytes: a function that returns the memory of a training step on a sample, in bytes.
+        say: a progress function.
 
     Raises:
         HandfulError: a part does not fit into the budget, or the scratch files do not fit on the disk.
@@ -135,14 +137,14 @@ def cut_edges(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: S
 
 
 def part_bytes(rows: int, edges: int, nodes: int, loops_or_weights: bool) -> int:
-    """The peak bytes for renumbering and trimming a part with ``rows`` nodes and ``edges`` edges, in a graph with
-    ``nodes`` nodes.
+    """The peak memory, in bytes, for renumbering and trimming a part with ``rows`` nodes and ``edges`` edges. The graph
+    has ``nodes`` nodes.
     """
     return 64 * rows + (56 if loops_or_weights else 12) * edges + nodes // 4
 
 
 def samples(graph: Graph, deal: Deal, trimmed: Trim, scratch: Scratch, budget: Budget, say: Say) -> Iterator[Sample]:
-    """The sample of every part. Afterwards, ``deal`` has only the nodes that the samples need."""
+    """Yield the sample of every part. ``deal`` is changed: a part keeps only the nodes that its sample needs."""
     part, m = deal
     together = max(1, m // 8)  # the array of parts is read at most eight times, and the lists take one byte per node
     heavy = graph.edge_weight is not None or graph.has_loops
@@ -166,7 +168,7 @@ def sample_of(graph: Graph, nodes: np.ndarray, edges: Iterable[np.ndarray], trim
     Args:
         graph: the graph; only its labels and masks are read.
         nodes: the nodes of the part.
-        edges: degree, source and weight of the edges of the part, from ``cut``.
+        edges: the arrays ``degree``, ``source`` and ``weight`` of the part, from ``cut``.
         trimmed: the function that trims the sample.
     """
     degree, source, weight = edges
@@ -183,9 +185,9 @@ class Waiting(NamedTuple):
     layers: tuple[Adjacency, ...]
     """The layers without their arrays."""
     lengths: tuple[dict[str, int], ...]
-    """The length of every array of a layer, by name, without missing arrays."""
+    """For each layer, the lengths of its arrays, by name. Arrays that are ``None`` are left out."""
     step_bytes: int
-    """The bytes of the batch and the training step together."""
+    """The memory of the batch and the training step together, in bytes."""
 
 
 def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratch) -> Waiting:
@@ -213,9 +215,9 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
     Args:
         graph: the graph with the features and labels.
         deal: the nodes that each part needs.
-        scratch: the store of the rows.
+        scratch: where the rows are stored.
         budget: the memory budget.
-        say: called with the progress.
+        say: a progress function.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -247,7 +249,10 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
 
 
 def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
-    """Make the batch of the sample that ``put`` stored, with its features, and remove the arrays of part ``p``."""
+    """Load the sample of part ``p``, which ``put`` stored; add its features and labels, and return it as a batch.
+
+    The stored arrays of the part are removed.
+    """
     assert graph.x is not None
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
     arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
@@ -269,9 +274,9 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
 
 
 def fetch(array: np.ndarray, lo: int, hi: int) -> None:
-    """Read rows ``lo`` to ``hi`` of a contiguous memory-mapped array.
+    """Read rows ``lo`` to ``hi - 1`` of a contiguous memory-mapped array into memory.
 
-    This is a hint to the system; without it, rows are read on first use.
+    This is a hint to the system; without it, rows are read from disk on first use.
     """
     advise = _madvise()
     if advise is not None and hi > lo:
@@ -282,7 +287,7 @@ def fetch(array: np.ndarray, lo: int, hi: int) -> None:
 
 
 def fetch_rows(array: np.ndarray, rows: np.ndarray) -> None:
-    """``fetch`` for some ``rows``, ascending; rows that are close together are read together."""
+    """Call ``fetch`` for ``rows``, which must ascend. Rows that are close together are read together."""
     if len(rows) == 0:
         return
     apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1

@@ -1,8 +1,8 @@
 """Training and exact inference on a graph in shards: ranks exchange edges and features once per epoch.
 
-At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. The rank sends
-the kept edges of a part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0,
-1, … are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
+At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. Each rank sends
+the edges inside a part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0, 1,
+… are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
 trims the batch, and requests the needed feature rows from the other ranks. During the epoch, ranks exchange only
 gradients.
 """
@@ -30,7 +30,7 @@ from handful.shuffle.epoch import Trim, sample_of
 from handful.shuffle.shards import ShardedGraph, all_rows
 
 Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""``count``, ``source`` and ``value`` of a part, as in ``Cut.of``."""
+"""The arrays ``degree``, ``source`` and ``value`` of a part, as ``Cut.of`` returns them."""
 
 
 def shard_batches(
@@ -41,14 +41,14 @@ def shard_batches(
     owner: Callable[[int], int],
     trimmed: Trim = lambda sample: sample,
 ) -> Iterator[Batch | None]:
-    """The batches of an epoch that this rank computes; ``None`` for every batch of another rank.
+    """Yield, for each batch of an epoch, the batch if this rank computes it, and ``None`` otherwise.
 
     Args:
         graph: the graph, with the shard of this rank.
         sampler: a sampler whose batches are the parts of a partition.
         seed, epoch: as for ``Sampler.sample``.
-        owner: a function that returns the rank that computes a part.
-        trimmed: trims a sample to the receptive field of its loss.
+        owner: a function from the index of a part to the rank that computes the part.
+        trimmed: a function that trims a sample to the receptive field of its loss.
     """
     deal = sampler.deal(graph, seed, epoch)
     owners = [owner(p) for p in range(deal.parts)]
@@ -64,8 +64,8 @@ def shard_batches(
 
 
 def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> list[Survivors]:
-    """Send the kept edges of this rank's rows to the ranks of their parts, and return the edges of this rank's parts.
-    ``parts`` has the parts of each rank.
+    """Send the kept edges of this rank's rows to the ranks that compute their parts. Return the edges of the parts that
+    this rank computes. ``parts[r]`` lists the parts that rank r computes.
     """
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
@@ -104,8 +104,9 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
 
 
 def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
-    """Get the rows of ``nodes``, int64 ids, from all ranks; rank r has the nodes ``cuts[r]`` to ``cuts[r + 1]``. All
-    ranks must call this function.
+    """Get the rows of ``nodes``, int64 ids, from the ranks that own them. All ranks must call this function.
+
+    Rank r owns the nodes ``cuts[r]`` to ``cuts[r + 1] - 1``; its ``rows`` are the rows of these nodes.
     """
     places = torch.bucketize(nodes, torch.tensor(cuts[1:-1]), right=True)
     order = torch.argsort(places, stable=True)
@@ -121,7 +122,7 @@ def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:
 
 
 def check_model(model: nn.Module) -> None:
-    """Raise an error if a model cannot be evaluated in shards."""
+    """Raise an error if a model cannot be evaluated on a graph in shards."""
     if not isinstance(model, Stack):
         kind, others = type(model).__name__, "gcn, sage, gat or graphland-sage"
         raise HandfulError(f"a graph in shards is evaluated layer by layer, and {kind} cannot be: use {others}")
@@ -160,8 +161,9 @@ def own_rows(graph: ShardedGraph) -> Adjacency:
 
 
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
-    """Renumber some rows: the nodes of the rows, followed by their other sources; and the edges of the rows in this
-    numbering.
+    """Renumber the nodes of some rows. Return the nodes in their new order, and the edges with the new indices.
+
+    The new order has the targets first, and then all other sources.
     """
     assert rows.source_degree is not None
     first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()

@@ -1,5 +1,5 @@
-"""``Scratch``: arrays of later steps, in memory or in unnamed files. ``Budget``: a memory limit; it moves the arrays of
-``Scratch`` to files when memory is needed.
+"""``Scratch`` stores arrays for later steps, in memory or in unnamed files. ``Budget`` is a memory limit: it moves
+stored arrays to files when memory is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from handful.errors import HandfulError
 from handful.kernels.memory import release
 
 SLACK = 16
-"""1 / SLACK of a budget is reserved for memory that is not counted: gaps of the allocator, small tensors, Python."""
+"""1 / SLACK of a budget is reserved for memory that no estimate includes: allocator gaps, small tensors, Python."""
 
 
 class Written(NamedTuple):
@@ -36,11 +36,11 @@ class Written(NamedTuple):
 
 
 class Scratch:
-    """For each name and part, an array in pieces: ``append`` adds a piece, and ``take`` returns the pieces once, in
-    order.
+    """A store of arrays, by name and part. Each array consists of pieces: ``append`` adds a piece, and ``take`` returns
+    and removes the pieces, in order.
 
-    Pieces stay in memory until ``spill`` makes room. Then the pieces of the last parts, which are needed last, go to a
-    file. There is one file for each name. A file has no entry in its folder, so nothing remains if the process is
+    Pieces stay in memory until ``spill`` makes room. ``spill`` moves the pieces of the last parts, which are needed
+    last, to files, one file for each name. A file has no name in its folder, so nothing remains if the process is
     killed. The space of a file is released after its last piece is taken.
 
     Args:
@@ -57,7 +57,7 @@ class Scratch:
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = Path(gettempdir()) if folder is None else folder
         self.held = 0
-        """Bytes in memory."""
+        """The number of bytes in memory."""
         self.written = 0
         """The total number of bytes written to files."""
         self._pieces: dict[int, dict[str, list[np.ndarray | Written]]] = {}
@@ -107,7 +107,7 @@ class Scratch:
         return sum(piece.shape[0] for piece in self._pieces[part][name])
 
     def joined(self, name: str, part: int) -> np.ndarray:
-        """Join all pieces of an array, in the smallest common dtype; there must be at least one piece."""
+        """Join all pieces of an array, in their smallest common dtype. There must be at least one piece."""
         pieces = self._pieces[part][name]
         if len(pieces) == 1:
             return next(self.take(name, part))
@@ -165,18 +165,18 @@ class Scratch:
 class Budget:
     """A limit on the anonymous memory of the whole process, including libraries, model and activations.
 
-    Every call asks the system for the memory in use, so all memory counts.
+    Every call reads the memory in use from the system, so all memory counts.
 
     Args:
         memory: the limit in bytes.
-        parts: m, for the error message.
+        parts: m, the number of parts, for the error message.
     """
 
     def __init__(self, memory: int, parts: int) -> None:
         self.memory, self.parts = memory, parts
 
     def free(self) -> int:
-        """The bytes that may still be allocated."""
+        """The number of bytes that may still be allocated."""
         return self.memory - self.memory // SLACK - anonymous()
 
     def make_room(self, needed: int, scratch: Scratch, what: str) -> None:
@@ -205,8 +205,9 @@ class Budget:
             raise self.too_small(needed, free, what)
 
     def too_small(self, needed: int, free: int, what: str) -> HandfulError:
-        """Make the error, with a sufficient budget and m; the memory of a part is about proportional to its number of
-        nodes.
+        """Make an error that suggests a sufficient budget and a sufficient number of parts.
+
+        The memory of a part is about proportional to its number of nodes.
         """
         held = self.memory - self.memory // SLACK - free
         enough = 1.05 * (held + needed) * SLACK / (SLACK - 1)  # the message rounds it

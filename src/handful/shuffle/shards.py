@@ -36,16 +36,16 @@ ARRAYS = ("indptr", "indices", "edge_weight", *ROWS)
 class ShardedGraph(Graph):
     """The graph on one rank: topology and features of its own nodes, labels and masks of all nodes.
 
-    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` has the
-    training and the inference on such a graph.
+    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` has
+    the functions for training and inference on such a graph.
     """
 
     cuts: tuple[int, ...] = ()
-    """The first node of every rank, and N."""
+    """The first node of each rank, followed by N."""
     num_edges: int = 0
     has_loops: bool = True
     whole: Mapping[str, Any] = field(default_factory=dict)
-    """``identity()`` of the whole graph."""
+    """The result of ``identity()`` for the whole graph."""
 
     @property
     def num_nodes(self) -> int:
@@ -103,7 +103,7 @@ def is_sharded(path: str | Path) -> bool:
 
 
 def shard(graph: Graph, path: str | Path, shards: int) -> Path:
-    """Write ``graph`` to the folder ``path`` in shards, ``shard-0`` …, completely or not at all.
+    """Write ``graph`` to the folder ``path`` in shards (``shard-0``, ``shard-1``, …), completely or not at all.
 
     Every shard has consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
 
@@ -153,7 +153,7 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
 
 
 def even_cuts(graph: Graph, shards: int) -> list[int]:
-    """The first node of every shard, and N. Shards have about the same number of bytes, and at least one node."""
+    """The first node of each shard, followed by N. Shards have about the same size in bytes, and at least one node."""
     n = graph.num_nodes
     if not 1 <= shards <= n:
         raise GraphError(f"{graph.name} has {n} nodes, and cannot be cut into {shards} shards: use 1 to {n}")
@@ -172,7 +172,7 @@ def even_cuts(graph: Graph, shards: int) -> list[int]:
 
 
 def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
-    """The arrays of the shard with nodes ``lo`` to ``hi``."""
+    """The arrays of the shard with nodes ``lo`` to ``hi - 1``."""
     begin, end = int(graph.indptr[lo]), int(graph.indptr[hi])
     result = {"indptr": graph.indptr[lo : hi + 1] - begin, "indices": graph.indices[begin:end]}
     if graph.edge_weight is not None:
@@ -188,7 +188,7 @@ def open_shards(path: str | Path) -> ShardedGraph:
 
     Raises:
         DatasetError: the shard is missing, truncated or changed, or the number of ranks is not the number of shards.
-        RankError: the shards of the ranks are of different graphs.
+        RankError: the shards of the ranks belong to different graphs.
     """
     path = Path(path)
     with ranks.agreed():
