@@ -48,8 +48,7 @@ class Network(nn.Module, ABC):
     takes_batch = True
     """Whether the training loop calls this module with a ``Batch``, instead of ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether a layer uses other nodes only in weighted sums over edges, so that the edge weights may have any values.
-    """
+    """Whether a layer uses other nodes only in weighted sums over edges, with arbitrary edge weights."""
     sees_all = False
     """Whether every layer depends on all nodes of a batch, so that all layers must share one subgraph."""
     checkpoint_activations = False
