@@ -219,14 +219,14 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     also encodes the tables that are passed to other methods.
 
     If the parameter ``graph`` is given, ``X`` has ids of nodes in this graph (or node indices, if the graph has no
-    ids), and ``y`` has the labels of these nodes. Then scikit-learn can split the nodes, as in ``GridSearchCV`` or
-    ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes are treated as unlabelled, and the graph
-    keeps all edges.
+    ids), and ``y`` has the labels of these nodes. In this form, scikit-learn can split the nodes, as in
+    ``GridSearchCV`` or ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes are treated as
+    unlabelled, and the graph keeps all edges.
 
     Args:
         graph: the graph that contains the nodes in ``X``; it has any of the forms of ``X`` above, except an array.
-        model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for the model's
-            defaults.
+        model, hidden, layers, dropout, options: the model and its options, as for ``handful.Experiment``; ``None`` for
+            the default.
         sampler: the source of batches.
         epochs, lr, weight_decay, settings: the training settings; ``settings`` has fields of ``handful.Settings`` by
             name.

@@ -52,13 +52,13 @@ class Experiment:
     only if they describe the same run. The file ``config.json`` in a run folder stores the experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``. Not needed if a graph is passed to
+        graph: the name of a data set, or the path of a graph; see ``handful.load``; not needed if a graph is passed to
             ``run``.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
-        options: the model's options. They can also be passed by name, such as ``hidden=64``.
+        options: the model's options; they can also be passed by name, such as ``hidden=64``.
         sampler: the source of batches: a sampler, or the name of one, which then has its default options.
-        settings: the training settings. Their fields can also be passed by name, such as ``epochs=10``.
+        settings: the training settings; their fields can also be passed by name, such as ``epochs=10``.
         seeds: the random seeds, one run per seed. A seed determines the initial weights, the batches, the dropout and,
             for some data sets, the split.
         device: the device for training. If there are several names, separated by commas, the model's layers are
@@ -170,8 +170,7 @@ class Experiment:
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
-        """This experiment with another method: its sampler, with these ``options``, and its settings replace the
-        current ones.
+        """This experiment with the sampler and the settings of ``method``. ``options`` are the options of the sampler.
 
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0

@@ -1,5 +1,5 @@
-"""A plan: an estimate of the memory, disk space, network traffic and time that a training needs. It is computed from
-the size of the graph and a short calibration.
+"""A plan: an estimate of the memory, disk space, network traffic and time that a training needs. The plan is computed
+from the size of the graph and a short calibration.
 
 The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and fraction of
 training nodes, and scales the costs up in proportion to the nodes and edges. Two costs are timed at or near the true
@@ -45,8 +45,8 @@ SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
 features).
 """
 SMALLER = 0.25
-"""The size of a second calibration graph, relative to the first one. The two show how the time to make batches
-grows.
+"""The size of a second calibration graph, relative to the first one. The two graphs show how the time to make batches
+grows with the size.
 """
 MOST_CODES = 1 << 27
 """The maximum length of the array of parts when the pass over the edges is timed. Longer arrays are not slower per
@@ -80,7 +80,9 @@ class Part:
         return held * SLACK // (SLACK - 1)
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
-        """The size of the scratch files, in bytes. They hold data for later steps that do not fit into ``memory``."""
+        """The size of the scratch files, in bytes. Scratch files hold data for later steps that do not fit into
+        ``memory``.
+        """
         waits = shape.edges // self.m * (shape.index_bytes + 4 * shape.weighted) + 8 * shape.nodes
         waits = max(waits, int(self.needed * (shape.feature_bytes + 8 * shape.nodes)))
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
@@ -127,7 +129,7 @@ class Plan:
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
-        """Memory of the process if it trains with the graph in memory. It includes the arrays of a saved graph: they
+        """Memory of the process if it trains with the graph in memory. The arrays of a saved graph are included: they
         are memory-mapped, and become resident when they are read.
         """
         shape = self.shape
@@ -136,7 +138,7 @@ class Plan:
         return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
-        """Whether training with this part size fits: in memory, within a budget, or not at all."""
+        """Whether training with parts of this size fits in memory, within a budget, or not at all."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
         if self.ram(part) <= self.available:
@@ -247,7 +249,7 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A small synthetic graph with the proportions of ``shape``. Its size is ``share`` times the maximum size of the
+    """A small synthetic graph with the proportions of ``shape``. The size is ``share`` times the maximum size of the
     calibration graph, or less if ``shape`` is smaller.
     """
     degree = max(1.0, shape.edges / shape.nodes)

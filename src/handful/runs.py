@@ -99,8 +99,8 @@ class OpenedRun:
     def decision(self) -> Decision:
         """The decision rule for the predictions averaged over the seeds.
 
-        If the assessment after training saved a rule, it is used. Otherwise, the rule has the mean threshold of the
-        seeds, and the class weights of their loss.
+        If the assessment after training saved a rule, that rule is used. If no rule was saved, the rule has the mean
+        threshold of the seeds, and the class weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
@@ -116,8 +116,8 @@ class OpenedRun:
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
-        """How features and labels are encoded in the run's graph, such as ``kind``, ``features``, ``class_names`` and
-        ``schema``.
+        """A description of the features and labels of the run's graph, with entries such as ``kind``, ``features``,
+        ``class_names`` and ``schema``.
         """
         result = read_encoding(self.folders[0])
         kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
@@ -145,7 +145,7 @@ class OpenedRun:
     def load(
         self, graph: Source | None = None, nodes: Source | None = None, say: Say = warnings.warn, **options: Any
     ) -> Graph:
-        """Load a graph to predict on. If it consists of tables, the schema of the run encodes them.
+        """Load a graph to predict on. If the graph consists of tables, the schema of the run encodes them.
 
         Args:
             graph: a name or a path, as for ``handful.load``, or an edge list in memory, such as a table of pandas;
@@ -322,7 +322,7 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     epochs.
 
     Args:
-        opened: the run. The new models are saved in its subfolder ``refit``, and later predictions use them.
+        opened: the run; the new models are saved in its subfolder ``refit``, and later predictions use them.
         resume: whether to continue an interrupted training.
         how: the arguments ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 
@@ -343,8 +343,8 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
 
 
 def run_folders(folder: Path) -> Sequence[RunFolder]:
-    """The run folders of an experiment, in the order of its seeds. If ``folder`` is itself a run folder, only this
-    folder.
+    """The run folders of an experiment, in the order of its seeds. If ``folder`` is itself a run folder, the result is
+    only this folder.
     """
     own = RunFolder(folder)
     if own.metrics.exists() or own.result.exists():

@@ -1,4 +1,4 @@
-"""The time of a training epoch in PyG and in handful, and of its matrix products alone. All are measured alternately.
+"""The time of a training epoch in PyG and in handful, and of its matrix products alone. The measurements alternate.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
 dropout and Adam. The floor is the time of the dense matrix products in handful's epoch, forward and backward. Each
@@ -57,12 +57,12 @@ GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
-    """Measure the time per epoch of every way to train, and the ratios of these times. On a CPU, also measure the
-    pieces of each epoch; on a GPU, the peak memory.
+    """Measure the time per epoch of every variant (PyG, handful, and the floors), and the ratios of these times. On a
+    CPU, also measure the pieces of each epoch; on a GPU, the peak memory.
 
     Args:
         experiment: the graph, model, parts and device; its first seed determines weights, parts and dropout.
-        rounds: the number of measurements of each way; the result is the median.
+        rounds: the number of measurements of each variant; the result is the median.
         say: called with the name of the current task.
     """
     assert isinstance(experiment.sampler, RandomNodes)
@@ -158,7 +158,7 @@ def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torc
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The name of the floor that the way ``name`` is compared with; ``ways`` has the measured floors.
+    """The name of the floor with which the variant ``name`` is compared; ``ways`` has all measured variants.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
@@ -217,7 +217,7 @@ def peak_bytes(epoch: Epoch, device: torch.device) -> int:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """Make a table of the result. It has the pieces of an epoch on a CPU, and the peak memory on a GPU."""
+    """Make a table of the result. The table shows the pieces of an epoch on a CPU, and the peak memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []

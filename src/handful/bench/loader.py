@@ -1,5 +1,5 @@
-"""The time of an epoch of random-node batches from PyG's loader and from handful's loader. They run alternately in one
-process.
+"""The time of an epoch of random-node batches from PyG's loader and from handful's loader. The two loaders run
+alternately in one process.
 
 The graph has no features, so that only the sampling of nodes and edges is measured. The loaders yield a ``Data`` with
 ``edge_index``.
@@ -83,8 +83,8 @@ def whole_epoch(batches: Iterable[Any]) -> float:
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:
-    """The time of an epoch of handful's own sampler, in seconds. It yields nodes and a CSR, as in training, but without
-    prefetching.
+    """The time of an epoch of handful's own sampler, in seconds. The sampler yields nodes and a CSR, as in training,
+    but without prefetching.
     """
     return whole_epoch(RandomNodes(m).subgraphs(graph, seed, epoch=0))
 
@@ -104,8 +104,8 @@ def started_epoch(loader: Any, count: int = 6) -> float:
 
 
 def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
-    """The peak resident memory during ``run``, minus the resident memory before, divided by the size of the CSR; NaN
-    except on Linux.
+    """The peak resident memory during ``run``, minus the resident memory before ``run``, divided by the size of the
+    CSR; NaN except on Linux.
     """
     before = resting_ram()
     run()

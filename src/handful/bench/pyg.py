@@ -19,7 +19,7 @@ from handful.training.loss import node_loss
 
 
 def require_pyg(bench: str) -> Any:
-    """The package ``torch_geometric``. If it is not installed, raise an error that shows the command to install it."""
+    """The package ``torch_geometric``; if it is not installed, raise an error that shows the command to install it."""
     try:
         import torch_geometric.loader
         import torch_geometric.nn

@@ -66,8 +66,8 @@ def bench_scale(
 
 
 class Watch(Callback):
-    """Measure the time of each phase of an epoch. The time since the last progress report counts for the phase that is
-    reported.
+    """Measure the time of each phase of an epoch. Each progress report adds the time since the previous report to the
+    phase that it names.
     """
 
     def __init__(self) -> None:

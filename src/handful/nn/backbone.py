@@ -81,14 +81,14 @@ class Stack(Network):
         return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        """Compute ``layer`` in chunks of targets. A subclass may override this method to compute values that all chunks
-        share only once.
+        """Compute ``layer`` in chunks of targets. A subclass may override this method, for example to compute only once
+        the values that all chunks need.
         """
         return chunks.map_targets(partial(self.layer, i, h=h), adj)
 
 
 class NormAct(nn.Module):
-    """norm → ReLU → dropout, in one pass. Without ``relu``, norm → dropout."""
+    """norm → ReLU → dropout, in one pass. If ``relu`` is false, norm → dropout."""
 
     def __init__(self, norm: Norm, features: int, p: float, relu: bool = True) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ class GATConv(Conv):
 
 class GAT(Backbone):
     """GAT; see ``Backbone`` for the arguments. The outputs of the ``heads`` are concatenated to the width ``hidden``.
-    If the last convolution gives the logits, it averages them instead.
+    If the last convolution gives the logits, it averages the outputs of the heads instead.
 
     >>> model = GAT(8, 3, hidden=16, layers=2, heads=4)
     >>> model.options["heads"], model.depth

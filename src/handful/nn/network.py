@@ -1,8 +1,8 @@
 """The base class of all models: the forward pass on a batch, inference in chunks of rows, and the list of layers.
 
 A layer runs on the device of its parameters, so a model that does not fit on one device can use several devices.
-Activations may be recomputed in the backward pass. Neither option changes the result: dropout is a function of
-``step_seed``, so a layer that runs again gives the same output.
+Activations may be recomputed in the backward pass. Neither several devices nor recomputation changes the result:
+dropout is a function of ``step_seed``, so a layer that runs again gives the same output.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def whole_layers(self) -> int:
         """How many of the first layers need all nodes of a batch, as for the statistics of BatchNorm in training mode.
-        If it is 0, nodes more than ``depth`` hops from every target have no effect.
+        If this number is 0, nodes more than ``depth`` hops from every target have no effect.
         """
 
     def too_small(self, batch: Batch) -> bool:
@@ -123,13 +123,13 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """Compute ``forward`` on a whole graph in evaluation mode. It runs in chunks of rows, so that temporary arrays
-        stay small.
+        """Compute ``forward`` on a whole graph in evaluation mode. The computation runs in chunks of rows, so that
+        temporary arrays stay small.
         """
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """The node embeddings in evaluation mode: the input of the layer that gives the logits. They are computed in
+        """The node embeddings in evaluation mode: the input of the layer that gives the logits. The computation runs in
         chunks, as in ``infer``.
         """
 
@@ -251,7 +251,7 @@ _copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDi
 
 
 def usable_device(name: str | torch.device) -> torch.device:
-    """The device ``name``. If this machine cannot use it, an error is raised."""
+    """The device ``name``; if this machine cannot use it, an error is raised."""
     try:
         device = torch.empty(0, device=name).device
         if device.type == "meta":

@@ -21,7 +21,7 @@ class SAGEConv(Conv):
     """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; if ``self_loops``, the mean also includes h_v.
 
     The skip connection and W_s act on the same input, so one product with the sum of their weights replaces two
-    products. They have separate parameters, and each gets its exact gradient.
+    products. The two have separate parameters, and each gets its exact gradient.
     """
 
     widens = True

@@ -96,7 +96,7 @@ class SGFormer(Network):
     to the logits.
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
-    [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
+    [→ ReLU if ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
     embedding. The architecture and the defaults are those of the authors' code and commands.
 
     Args:
@@ -107,10 +107,10 @@ class SGFormer(Network):
         gnn_layers: the number of layers of the GCN.
         dropout: the fraction of activations that a training step drops.
         norm: the norm of the GCN: `bn`, `ln` or `none`; the attention always has LayerNorm.
-        residual: whether layers have the residual connections above.
-        alpha: α, the weight of the attention; its input has the weight 1 − α.
-        graph_weight: w, the weight of the GCN; the attention has 1 − w.
-        use_graph: whether there is a GCN beside the attention.
+        residual: whether attention layers mix in their input, and GCN layers add the branch's first embedding.
+        alpha: α, the weight of the attention in a layer; the weight of the layer's input is 1 − α.
+        graph_weight: w, the weight of the GCN; the weight of the attention is 1 − w.
+        use_graph: whether there is a GCN in parallel with the attention.
         use_weight: whether the attention has a weight matrix for its values.
         use_act: whether a ReLU follows each attention layer.
         use_init: whether each convolution of the GCN also takes the branch's first embedding as input.

@@ -25,7 +25,7 @@ TESTED = ("2.8", "2.9")
 """The versions of PyG whose own tests have been run with handful's operators."""
 
 FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
-"""PyG's flags for these operators. PyG's global flags for pyg-lib and torch-sparse do not change."""
+"""PyG's flags for the operators that ``enable`` adds. PyG's global flags for pyg-lib and torch-sparse do not change."""
 
 _undo: list[Any] = []
 """The functions that ``disable`` calls, last one first. The list is empty unless ``enable`` has added the operators."""
@@ -37,7 +37,7 @@ def enable(quiet: bool = False) -> None:
     The function registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
     ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call these operators.
     All other functions of pyg-lib and torch-sparse remain unavailable. If pyg-lib is installed, nothing is registered.
-    In both cases, the function prints one line to stderr.
+    Whether or not it registers anything, the function prints one line to stderr.
 
     Args:
         quiet: if true, print nothing.
@@ -80,7 +80,7 @@ def enable(quiet: bool = False) -> None:
 
 
 def disable() -> None:
-    """Undo ``enable``. After that, existing loaders no longer work."""
+    """Undo ``enable``; afterwards, existing loaders no longer work."""
     while _undo:
         _undo.pop()()
 
@@ -145,9 +145,7 @@ def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> N
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
-    """The ``__reduce_ex__`` of a sampler. With it, a spawned worker enables the operators before it unpickles the
-    sampler.
-    """
+    """The ``__reduce_ex__`` of a sampler: a spawned worker that unpickles the sampler enables the operators first."""
     made: Any = object.__reduce_ex__(self, protocol)
     return _remade, made[:2], *made[2:]
 

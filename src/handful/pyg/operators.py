@@ -32,7 +32,7 @@ _ONLY: EdgeType = ("", "", "")
 
 
 class OperatorError(HandfulError, RuntimeError):
-    """An operator got invalid arguments. As in pyg-lib, this is a ``RuntimeError``."""
+    """The error for invalid arguments of an operator; as in pyg-lib, it is also a ``RuntimeError``."""
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -55,8 +55,8 @@ def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndar
 
 
 def _longs(name: str, given: Tensor, count: int | None = None) -> np.ndarray:
-    """Check an int64 vector (times, or weights for METIS), and return it as an array. If ``count`` is given, it must be
-    the length.
+    """Check an int64 vector (times, or weights for METIS), and return it as an array. If ``count`` is given, the vector
+    must have this length.
     """
     _check(given.dtype == torch.int64, f"expected '{name}' to be int64 (Long), got {given.dtype}")
     _check(count is None or given.numel() == count, f"'{name}' has {given.numel()} entries for {count}")
@@ -83,7 +83,7 @@ def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, n
 
 
 def kernel_threads() -> int:
-    """The number of threads for kernels. It is 1 in a loader's worker, since a forked process has no thread pool."""
+    """The number of threads for kernels; 1 in a loader's worker, since a forked process has no thread pool."""
     return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
 
 

@@ -1,5 +1,5 @@
-"""``RandomNodeLoader``: it yields the same batches as PyG's loader, bit for bit, but needs only one pass over the edges
-for any number of parts.
+"""``RandomNodeLoader`` yields the same batches as PyG's loader, bit for bit, but needs only one pass over the edges for
+any number of parts.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether the parts are disjoint.
 
-        They are the parts that torch's samplers would give, but all indices are drawn at once.
+        The parts are those that torch's samplers would give, but all indices are drawn at once.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -138,8 +138,8 @@ class RandomNodeLoader(DataLoader[Any]):
         return nodes[(nodes >= start) & (nodes < end)] - start
 
     def _edges(self) -> list[tuple[Any, Tensor]]:
-        """The current edges of each edge type of ``data``, on the CPU. They are checked only if they have changed since
-        the last call.
+        """The current edges of each edge type of ``data``, on the CPU. Edges are checked only if they have changed
+        since the last call.
 
         No numpy array of the edges is kept, since ``share_memory_`` frees the memory of such an array.
         """
@@ -162,7 +162,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _batch(
         self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
-        """Make the batch of a part. It is equal to the result of the method ``subgraph`` of PyG's ``Data`` or
+        """Make the batch of a part. The batch is equal to the result of the method ``subgraph`` of PyG's ``Data`` or
         ``HeteroData``.
         """
         out = copy.copy(self.data)
@@ -225,8 +225,8 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
 
 
 def edge_share(num_nodes: int, num_parts: int) -> float:
-    """The probability that both ends of an edge are in the same part, if ``shuffle=True``. If part k has s_k nodes, it
-    is Σ_k s_k (s_k - 1) / (N (N - 1)).
+    """The probability that both ends of an edge are in the same part, if ``shuffle=True``. If part k has s_k nodes,
+    this probability is Σ_k s_k (s_k - 1) / (N (N - 1)).
 
     >>> edge_share(4, 2)
     0.3333333333333333

@@ -100,9 +100,9 @@ def sample(
     Args:
         kinds: the types of nodes.
         relations: the relations by name, sampled in this order.
-        seeds: the ids of the seeds of each type. Their trees are numbered in this order.
+        seeds: the ids of the seeds of each type; the trees of the seeds are numbered in this order.
         key: the seed of all random numbers.
-        disjoint: whether to sample a separate tree for each seed. Must be true if a relation has times.
+        disjoint: whether to sample a separate tree for each seed, which relations with times require.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)

@@ -126,8 +126,8 @@ def _steps(model: nn.Module) -> list[Step]:
 
 
 class _Whole(nn.Module):
-    """A wrapper that calls ``model.forward``. Tracing needs it, since PyG's ``Sequential`` defines ``forward`` on the
-    instance.
+    """A wrapper that calls ``model.forward``. Tracing needs this wrapper, since PyG's ``Sequential`` defines
+    ``forward`` on the instance.
     """
 
     def __init__(self, model: nn.Module) -> None:

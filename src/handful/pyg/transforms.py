@@ -21,8 +21,8 @@ class AddAggregated(BaseTransform):  # type: ignore[misc]
     batch.
 
     Args:
-        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``. It is weighted if ``data`` has
-            ``edge_weight``.
+        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; if ``data`` has ``edge_weight``, the
+            aggregation is weighted.
         hops: k, the number of times that the features are aggregated.
 
     >>> data = Data(x=torch.tensor([[1.0], [3.0], [5.0]]), edge_index=torch.tensor([[0, 2, 1], [1, 1, 0]]))

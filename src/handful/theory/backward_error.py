@@ -1,8 +1,8 @@
 """A test of the modified loss: an epoch of SGD follows the gradient flow of this loss, with an error of third order in
 the step size.
 
-The paper (Eq. "mini-batch-gnn-loss") states that m steps of SGD with step size α follow, for a time mα and averaged
-over the order of the batches, the gradient flow of
+The paper (Eq. "mini-batch-gnn-loss") states that an epoch of m SGD steps of size α, averaged over the order of its
+batches, follows the gradient flow of the following loss for a time mα:
 
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
@@ -50,7 +50,7 @@ class BackwardError:
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
     """All m! orders of m batches if m is at most 4; otherwise, twelve random orders, each followed by its reverse.
 
-    For any two batches, each comes first in exactly one of an order and its reverse. The second-order term of the
+    Of two batches, one comes first in an order, and the other comes first in its reverse. The second-order term of the
     expectation, ½·Σ_{k≠l} ∇f_k·f_l, depends only on which of two batches comes first. So the mean over an order and its
     reverse is exact to second order.
 

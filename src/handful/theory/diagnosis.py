@@ -48,10 +48,11 @@ class Diagnosis:
 
     @property
     def variance_per_target(self) -> float:
-        """R times the number of targets per batch. If targets were independent, this would be the R of batches with one
-        target.
+        """R times the number of targets per batch. If targets were independent, this product would be the R of batches
+        with one target.
 
-        For every sampler, R falls as batches grow. This product can be compared between batches of different sizes.
+        For every sampler, R falls as batches grow. R times the number of targets can be compared between batches of
+        different sizes.
         """
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
@@ -120,8 +121,8 @@ def diagnose(
 
 
 def relation(diagnoses: Sequence[Diagnosis]) -> float:
-    """Spearman's rank correlation between |α_Sampl − α_Full| and R(w), over the samplers. It is NaN if one of the two
-    has the same value for all samplers.
+    """Spearman's rank correlation between |α_Sampl − α_Full| and R(w), over the samplers. The result is NaN if one of
+    them has the same value for all samplers.
 
     >>> import handful as hf
     >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]

@@ -1,5 +1,4 @@
-"""R(w) as an explicit penalty: does a penalty c·R(w) have the same effect as one update per part? This is not in the
-paper.
+"""An experiment that is not in the paper: does an explicit penalty c·R(w) have the same effect as one update per part?
 
 If each part makes a step of size α, the steps implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"). A single step
 per epoch, on the mean of the batches' losses, does not add this term. If the effect of one step per part comes from R,

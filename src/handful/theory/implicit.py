@@ -59,8 +59,8 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of a sequence of vectors, and their variance around it. One pass is enough, and only a few vectors are
-    in memory.
+    """The mean and the variance of a sequence of vectors. The vectors are added one at a time, and only a few are in
+    memory.
 
     ``variances`` has (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is their sum. All sums are in float64,
     since R may be a millionth of ‖ḡ‖².
@@ -134,8 +134,8 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """Compute ∇L as one vector. It is 0 for weights that the loss does not depend on. ``parameter.grad`` is not
-    changed.
+    """Compute ∇L as one vector. The entries of weights that the loss does not depend on are 0. ``parameter.grad`` is
+    not changed.
 
     >>> model = nn.Linear(2, 1)
     >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)
@@ -149,8 +149,8 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
 
-    ``sampler`` is the sampler that is used in training. It determines the edges and weights on the full graph; LADIES,
-    for example, adds self-loops.
+    ``sampler`` is the sampler that is used in training. The sampler determines the edges and weights on the full graph;
+    LADIES, for example, adds self-loops.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

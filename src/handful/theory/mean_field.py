@@ -1,5 +1,5 @@
-"""The effect of an exact first hop and a mean-field neighbour on term (II) of the bias, edge removal. This is not in
-the paper.
+"""An analysis that is not in the paper: the effect of an exact first hop and a mean-field neighbour on edge removal,
+term (II) of the bias.
 
 If the first hop is exact, the output of the first layer on a block equals its output on the full graph. Only the other
 L − 1 of the L hops lose edges. In the second layer, a node of degree d keeps K ~ H_{N,d} neighbours. Without a
@@ -22,8 +22,8 @@ from handful.theory.thinning import block_sizes, hypergeometric
 
 
 def empty_row_probability(nodes: int, parts: int, degree: int) -> float:
-    """Pr(K = 0): the probability that a node with this degree has no neighbour in its own block. It is averaged over
-    the block sizes.
+    """Pr(K = 0): the probability that a node with this degree has no neighbour in its own block. The probability is
+    averaged over the block sizes.
 
     >>> round(empty_row_probability(1000, 4, 3), 2)
     0.42
@@ -36,9 +36,9 @@ def expected_weights(nodes: int, block: int, degree: int, mean_field: float) -> 
     """The expected weight of each neighbour, and of the mean-field neighbour, in the aggregation of a node with this
     degree.
 
-    They are E[K/(K + λ)]/d and E[λ/(K + λ)], for K ~ H_{N,d}. The weights of all d neighbours and of the mean-field
-    neighbour sum to 1. If λ = 0, the mean-field neighbour has weight 0, and the neighbours together have weight Pr(K >
-    0).
+    The two weights are E[K/(K + λ)]/d and E[λ/(K + λ)], for K ~ H_{N,d}. The weights of all d neighbours and of the
+    mean-field neighbour sum to 1. If λ = 0, the mean-field neighbour has weight 0, and the neighbours together have
+    weight Pr(K > 0).
 
     >>> each, stand_in = expected_weights(100, 25, degree=4, mean_field=1.0)
     >>> round(4 * each + stand_in, 12)

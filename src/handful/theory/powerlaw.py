@@ -1,7 +1,7 @@
-"""The power-law exponent of the degrees in graphs and samples. It is estimated by maximum likelihood (Clauset, Shalizi
-and Newman, 2009).
+"""The power-law exponent of the degrees in graphs and samples. The exponent is estimated by maximum likelihood
+(Clauset, Shalizi and Newman, 2009).
 
-The law is p(x) = x^{−α} / ζ(α, x_min) for whole numbers x ≥ x_min, where ζ is the Hurwitz zeta function.
+The law is p(x) = x^{−α} / ζ(α, x_min) for integers x ≥ x_min, where ζ is the Hurwitz zeta function.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class PowerLaw:
 def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
     """Fit a discrete power law to ``data``, by Clauset's method.
 
-    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. α is at most 60, and NaN if the data
-    have fewer than two distinct positive values. x_min is the data value whose fit has the smallest Kolmogorov–Smirnov
-    distance; the largest value is not tried.
+    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the values x ≥ x_min. α is at most 60, and NaN if
+    the data have fewer than two distinct positive values. x_min is the data value whose fit has the smallest
+    Kolmogorov–Smirnov distance; the largest value is not tried.
 
     Args:
         data: integers; only positive values are used.
@@ -79,8 +79,8 @@ def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
 
 
 def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
-    """The maximum of |empirical CDF − fitted CDF| over all integers x ≥ values[0]. It is reached at one of ``values``,
-    or just before one.
+    """The maximum of |empirical CDF − fitted CDF| over all integers x ≥ values[0]. The maximum is reached at one of
+    ``values``, or just before one.
     """
     seen, from_here = np.cumsum(counts) / counts.sum(), zeta(alpha, values)
     at, before_next = (1 - above / from_here[0] for above in (from_here - values**-alpha, from_here[1:]))

@@ -74,10 +74,10 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
     The unbiased homophily equals Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), where c_ij is half the
-    fraction of edges between classes i and j. It is 1 if all edges are inside classes, −1 if no edge is inside a class,
-    and about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the unbiased
-    homophily. All three are NaN if there are no such edges; adjusted and unbiased homophily are also NaN if these edges
-    have only one class.
+    fraction of edges between classes i and j. The unbiased homophily is 1 if all edges are inside classes, −1 if no
+    edge is inside a class, and about 0 if labels and edges are independent. GraphLand, and some rows of the paper's
+    table, use the unbiased homophily. All three homophilies are NaN if no edge has labels at both ends; adjusted and
+    unbiased homophily are also NaN if these labels have only one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.

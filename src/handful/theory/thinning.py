@@ -8,7 +8,7 @@ from scipy.special import gammaln
 
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
-    """The sizes of the blocks into which ``nodes`` nodes are divided, ``(parts,)``. They differ by at most one.
+    """The sizes of the blocks into which ``nodes`` nodes are divided, ``(parts,)``. The sizes differ by at most one.
 
     >>> block_sizes(10, 4).tolist()
     [3, 3, 2, 2]
@@ -21,8 +21,8 @@ def block_sizes(nodes: int, parts: int) -> np.ndarray:
 def edge_survival(nodes: int, parts: int) -> float:
     """The probability that the two ends of an edge are in the same block.
 
-    It is (N/m − 1)/(N − 1) if m divides N. In general, it is Σ_B |B|(|B| − 1) / (N(N − 1)), where the sum is over the
-    blocks.
+    The probability is (N/m − 1)/(N − 1) if m divides N. In general, the probability is Σ_B |B|(|B| − 1) / (N(N − 1)),
+    where the sum is over the blocks.
 
     >>> edge_survival(100, 4) == (100 / 4 - 1) / (100 - 1)
     True
@@ -35,8 +35,8 @@ def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
     """H_{N,d}(k) for k = 0…d: the probability that a node of degree d has k neighbours in its own block of ``block``
     nodes.
 
-    It is C(d, k) C(N−1−d, n−k) / C(N−1, n), where n = ``block`` − 1: the n other nodes of the block are drawn without
-    replacement from the other N−1 nodes, d of which are neighbours. A node is not its own neighbour.
+    The probability is C(d, k) C(N−1−d, n−k) / C(N−1, n), where n = ``block`` − 1: the n other nodes of the block are
+    drawn without replacement from the other N−1 nodes, d of which are neighbours. A node is not its own neighbour.
 
     >>> hypergeometric(3, 2, 1).round(3).tolist()
     [0.5, 0.5]

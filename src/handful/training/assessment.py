@@ -75,8 +75,8 @@ class Decision:
         return replace(self, threshold=other / max(one + other, 1e-12))
 
     def shift(self, width: int) -> Tensor:
-        """float32 ``(width,)``: the amount by which the class weights of the loss shift the outputs. It is 0 for a
-        class whose weight is 0.
+        """float32 ``(width,)``: the amount by which the class weights of the loss shift the outputs. The shift is 0 for
+        a class whose weight is 0.
 
         >>> Decision("binary", class_weight=(1.0, 4.0)).shift(1)
         tensor([1.3863])
@@ -104,7 +104,8 @@ class Decision:
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
     """The decision threshold of the positive class that gives the best F1 on the validation nodes.
 
-    The threshold is the midpoint between two adjacent probabilities. It is 0.5 if no validation node is positive.
+    The threshold is the midpoint between two adjacent probabilities. If no validation node is positive, the threshold
+    is 0.5.
 
     Args:
         outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
@@ -150,7 +151,8 @@ class Assessment:
             class is the positive class if there are two classes, and the predicted class otherwise.
         calibration_error: Σ_b n_b/n · |confidence_b − share_b|, over the intervals b.
         mistakes: the wrong predictions with the highest probability; for a regression, those with the largest error.
-            Each has ``node``, its ``true`` and ``predicted`` class or value, and the ``probability`` or ``error``.
+            Each mistake has ``node``, its ``true`` and ``predicted`` class or value, and the ``probability`` or
+            ``error``.
         points: for a regression, the true and predicted values of some nodes.
         ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """

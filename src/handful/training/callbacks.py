@@ -57,8 +57,8 @@ class Callback:
 
 
 class Checksums(Callback):
-    """Computes a checksum of all batches that made a step. ``found`` has one checksum per seed. It does not depend on
-    the number of ranks, shards and threads.
+    """Computes a checksum of all batches that made a step. ``found`` has one checksum per seed. The checksum does not
+    depend on the number of ranks, shards and threads.
 
     After a resume, the checksum covers only the new epochs. If there are several ranks, all of them need this callback.
 
@@ -79,7 +79,7 @@ class Checksums(Callback):
         self.epoch, self.found[loop.seed] = 0, ""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Add the checksum of a batch. It includes ``seed``, which is unique within the epoch."""
+        """Add the checksum of a batch. The checksum includes ``seed``, which is unique within the epoch."""
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:

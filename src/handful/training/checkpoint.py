@@ -1,4 +1,4 @@
-"""Checkpoints: the state that the next epoch depends on. It is written to a file, or broadcast from rank 0."""
+"""Checkpoints: the state that the next epoch depends on is written to a file, or broadcast from rank 0."""
 
 from __future__ import annotations
 

@@ -95,8 +95,8 @@ class StepCost:
     per_node: int
     """Bytes per node of the batch: features, label and ids."""
     per_edge: int
-    """Bytes per edge of the batch. If edges are weighted, they include the weight and the edge's index in the
-    transpose.
+    """Bytes per edge of the batch. If edges are weighted, the weight and the edge's index in the transpose are
+    included.
     """
 
     def __call__(self, sample: Sample, scale: float = 1.0) -> int:
@@ -125,8 +125,8 @@ def step_cost(
 ) -> StepCost:
     """Measure the memory of steps on samples such as ``sample``. A copy of the model runs forward and backward on a
     trial batch whose layers have the same proportions. The batch is ``scale`` times as large as the sample, but not
-    larger than the maximum size of a trial. Its features have ``width`` columns; by default, as many as the graph's
-    features.
+    larger than the maximum size of a trial. The features of the batch have ``width`` columns; by default, as many as
+    the graph's features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -196,7 +196,7 @@ def tensors(batch: Batch) -> list[Tensor]:
 
 
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
-    """A batch of zeros with random edges. Its layers are ``share`` times as large as those of ``sample``.
+    """A batch of zeros with random edges. The layers are ``share`` times as large as those of ``sample``.
 
     The features have ``width`` columns; by default, as many as the graph's features.
     """

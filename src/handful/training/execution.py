@@ -70,7 +70,7 @@ class InMemory:
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
         """The validation and test nodes in ascending order, and their outputs. ``settings.evaluation`` determines
-        whether these are exact or sampled.
+        whether the outputs are exact or sampled.
         """
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
@@ -255,8 +255,8 @@ def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[B
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
     """A function that trims a sample to the receptive field of its loss; the identity if samples must not be trimmed.
 
-    It trims if ``trimmed`` is true and ``model`` is a ``Network``. If ``known`` is given, it trims if ``known.trims``
-    is true.
+    The function trims if ``trimmed`` is true and ``model`` is a ``Network``. If ``known`` is given, the function trims
+    if ``known.trims`` is true.
     """
     if known is not None:
         return known.cut
@@ -283,14 +283,14 @@ def gather(
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The batches. If ``device`` is not the CPU, a thread prefetches them; on the CPU, the thread would compete with
+    """The batches; if ``device`` is not the CPU, a thread prefetches them. On the CPU, this thread would compete with
     training for cores.
     """
     return batches if device.type == "cpu" else ahead(batches)
 
 
 def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
-    """The batches on ``device``. A thread makes and sends them in advance.
+    """The batches on ``device``. A thread makes the batches and sends them in advance.
 
     For a GPU, a batch is copied on a separate stream, during the training step of the previous batch.
     """

@@ -50,8 +50,8 @@ of the free memory or disk space.
 
 
 class Aggregates(Stack):
-    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the dtype of X. It is a network without weights, so that exact inference can compute
-    the aggregates in memory, within a budget or on shards.
+    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the dtype of X. The aggregation is written as a network without weights, so that
+    exact inference can compute the aggregates in memory, within a budget or on shards.
 
     >>> import handful as hf
     >>> pair = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.tensor([[1.0], [3.0]]))
@@ -96,7 +96,7 @@ class Known:
         depth: the number of layers of the model.
         mean_field: the weight λ of a stand-in, which is a mean-field neighbour; 0 for no stand-ins.
         mass: ``(N,)``, the divisor in the aggregation ``hop`` of every node; empty if there are no stand-ins.
-        exact: whether the first hop is exact. It may be sampled only if there are stand-ins.
+        exact: whether the first hop is exact. The first hop may be sampled only if there are stand-ins.
         seconds: the time that the computation of the aggregates took, in seconds.
         whole: if the batch is the full graph, the number of layers after the first that must compute all rows for
             BatchNorm; ``None`` if the model has no such layers.
@@ -120,8 +120,8 @@ class Known:
         return 2 * self.features
 
     def cut(self, sample: S) -> S:
-        """If ``trims``, trim ``sample`` to the receptive field of its loss. If it is the full graph, it keeps the rows
-        that BatchNorm needs.
+        """If ``trims``, trim ``sample`` to the receptive field of its loss. If ``sample`` is the full graph, the rows
+        that BatchNorm needs are kept.
         """
         full = sample.num_nodes == self.graph.num_nodes
         return trim(sample, max(1, self.depth - 1), self.whole if full else None) if self.trims else sample
@@ -179,7 +179,7 @@ class Prepared(Sampler):
     def of(cls, sampler: Sampler, graph: Graph, model: nn.Module, settings: Settings) -> Sampler:
         """A sampler that yields the batches on which ``model`` is trained with ``settings``.
 
-        It is ``sampler`` itself if nothing is precomputed, and a ``Prepared`` sampler otherwise.
+        The result is ``sampler`` itself if nothing is precomputed, and a ``Prepared`` sampler otherwise.
         """
         exact = resolve_first_hop(model, graph, sampler, settings)
         return cls(sampler, know(graph, model, settings)) if exact else sampler
@@ -293,8 +293,8 @@ def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Sett
 def resolve_first_hop(
     model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None = None
 ) -> bool:
-    """Whether to precompute the first hop. If ``settings.first_hop`` is ``auto`` and it is not precomputed, the reason
-    is printed.
+    """Whether to precompute the first hop. If ``settings.first_hop`` is ``auto`` and the first hop is not precomputed,
+    the reason is printed.
 
     Raises:
         SamplerError: the settings require a precomputed first hop, but it cannot be precomputed.

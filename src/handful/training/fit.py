@@ -1,4 +1,4 @@
-"""``fit``: one training run. If it has a run folder, it can be resumed after an interruption."""
+"""``fit``: one training run. A run that has a run folder can be resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def fit(
         sampler: the source of batches.
         settings: the training settings; ``fields`` override them.
         options: if ``model`` is a name, the options of the model, such as ``{"hidden": 64}``.
-        seed: the seed of all random numbers in training. If ``model`` is a name, it also determines the initial
+        seed: the seed of all random numbers in training. If ``model`` is a name, the seed also determines the initial
             weights. A module already has its weights: call ``torch.manual_seed`` before you create it.
         device: the device for training. If there are several devices, or names separated by commas, the model's layers
             are distributed over them in order.
-        graph_on: where the graph is stored. ``device``: on the (first) device. ``host``: in main memory; then the CPU
-            prepares the batches and evaluates the model. ``auto``: on the device if it has enough memory, otherwise on
-            the host. This choice does not change the batches.
+        graph_on: where the graph is stored: ``device``, on the (first) device; ``host``, in main memory, where the CPU
+            prepares the batches and evaluates the model; ``auto``, on the device if it has enough memory, and otherwise
+            in main memory. This choice does not change the batches.
         optimizer: a name, a class of ``torch.optim``, or a function with the arguments (parameters, lr=…,
             weight_decay=…).
         scheduler: a name, or a function that takes the optimiser and returns a torch scheduler. The scheduler steps
@@ -164,8 +164,8 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Raise an error if the configuration of this rank differs from that of rank 0, for example by another graph with
-    the same name.
+    """Raise an error if the configuration of this rank differs from that of rank 0, for example because it has another
+    graph with the same name.
     """
     here = plain(config)
     first = ranks.broadcast(here)

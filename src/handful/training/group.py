@@ -1,10 +1,10 @@
 """Combine the batches of one step over all ranks: the gradients are averaged, and the running statistics of BatchNorm
 are merged.
 
-BatchNorm normalises every batch with the batch's own statistics s. Its *running* statistics r are updated in the order
-of the batches, r ← (1 − μ)·r + μ·s, as in one process. If there are several ranks, each rank sets r = 0 before a batch,
-so that r = μ·s after it. At the end of a step, every rank applies the contributions of all ranks in the order of the
-batches. So gradients and statistics do not depend on the number of ranks, up to rounding.
+BatchNorm normalises every batch with the batch's own statistics s. The *running* statistics r of BatchNorm are updated
+in the order of the batches, r ← (1 − μ)·r + μ·s, as in one process. If there are several ranks, each rank sets r = 0
+before a batch, so that r = μ·s after it. At the end of a step, every rank applies the contributions of all ranks in the
+order of the batches. So gradients and statistics do not depend on the number of ranks, up to rounding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Exact inference on the full graph, in bounded memory. It runs layer by layer, in chunks of rows."""
+"""Exact inference on the full graph. Inference runs layer by layer and in chunks of rows, so that the memory is
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -93,13 +95,13 @@ def outputs_of(
         graph: a graph with features.
         chunk: the number of rows in a chunk.
         sampler: the sampler that was used in training.
-        shared: whether each rank computes only some of the rows. Each rank gets the complete result, and all ranks must
-            call this function together. Only for a model of handful.
-        memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. If it is given, the outputs of
-            layers are written to files and read block by block. The result is the same up to rounding, and is
+        shared: whether each rank computes only some of the rows; for models of handful only. Each rank gets the
+            complete result, and all ranks must call this function together.
+        memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. If a budget is given, the outputs
+            of layers are written to files and read block by block. The result is the same up to rounding, and is
             memory-mapped from a file.
         scratch: the folder for these files; ``None`` for a temporary folder. Another call with the same weights and
-            graph continues from these files. They remain until ``handful.training.streamed.forget`` removes them.
+            graph continues from these files. The files remain until ``handful.training.streamed.forget`` removes them.
         progress: called with the index of the pass over the nodes, the number of finished rows, and the number of all
             rows.
 

@@ -1,8 +1,8 @@
 """Labels of neighbours as features: a linear head that takes the classes of a node's labelled neighbours as input.
 
-In a training step on a part B, the head sees only the labels of training neighbours outside B. So no label of a step's
-targets is an input of the step. UniMP (Shi et al., 2021) masks labels at random instead. In evaluation, the head sees
-all training labels. A node never sees its own label: self-loops do not count.
+In a training step on a part B, the head gets only the labels of training neighbours outside B. So no label of a step's
+targets is an input of the step. UniMP (Shi et al., 2021) masks labels at random instead. In evaluation, the head gets
+all training labels. A node's own label is never its input: self-loops do not count.
 """
 
 from __future__ import annotations

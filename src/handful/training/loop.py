@@ -1,4 +1,4 @@
-"""The training loop. The functions are in the order in which to read them."""
+"""The training loop. The functions in this file are in reading order, from top to bottom."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from handful.training.record import Counts, RunFolder
 
 @dataclass
 class Loop(Counts):
-    """The state of a run. It is passed to callbacks, and saved in checkpoints.
+    """The state of a run. Callbacks get the loop, and checkpoints save its state.
 
     ``epoch`` is the number of completed epochs. ``handful.training.fit.begin`` creates a ``Loop``.
     """
@@ -96,9 +96,8 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
     If there is a folder, SIGINT and SIGTERM take effect only at the end of the epoch, after a checkpoint is written.
 
     Raises:
-        DivergedError: weights, loss or logits became infinite or NaN before the first evaluation. If this happens
-            later, the run ends with its best evaluated epoch, and ``loop.diverged`` is set to the epoch of the
-            divergence.
+        DivergedError: weights, loss or logits became infinite or NaN before the first evaluation. If a run diverges
+            later, it ends with its best evaluated epoch, and ``loop.diverged`` is set to the epoch of the divergence.
     """
     for device in loop.devices:
         reset_peak_memory(device)

@@ -92,7 +92,7 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
     """The loss function for the labels of ``graph``: the default for their kind, or the user's ``own`` function.
     Regression targets are standardised first.
 
-    The function raises an error if the number of outputs is wrong, since the loss could be wrong, or its error unclear.
+    The function checks the number of outputs, since too few outputs could give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
     units, kind = units_of(graph) or ([0.0], [1.0]), graph.kind

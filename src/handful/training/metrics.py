@@ -20,7 +20,7 @@ Value = Callable[[Tensor, Tensor], float]
 
 
 def predict_classes(logits: Tensor) -> Tensor:
-    """int64 ``(n,)``: the class with the largest logit. If there is one logit per node, the class is 1 if it is
+    """int64 ``(n,)``: the class with the largest logit. If there is one logit per node, the class is 1 if the logit is
     positive, and 0 otherwise.
 
     >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predict_classes(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
@@ -324,8 +324,8 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric that a record names: one of ``METRICS``, or a user-defined metric. The latter can only compare and
-    format values, since its function is not available.
+    """The metric that a record names: one of ``METRICS``, or a user-defined metric. A user-defined metric can then only
+    compare and format values, since its function is not available.
     """
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
@@ -335,12 +335,12 @@ def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
 
 
 def own_metric(given: Any) -> Metric:
-    """Convert a user-defined metric to a ``Metric``. It may be a ``Metric``, a metric of ``torchmetrics``, or a
+    """Convert a user-defined metric to a ``Metric``. The metric may be a ``Metric``, a metric of ``torchmetrics``, or a
     function of (prediction, y).
 
-    ``prediction`` is the result of ``probabilities``. If there are two classes, it is the probability of the positive
-    class, and ``y`` is 1 for this class. If higher values are not better, the function must have an attribute
-    ``higher_is_better`` that is false.
+    ``prediction`` is the result of ``probabilities``. If there are two classes, ``prediction`` is the probability of
+    the positive class, and ``y`` is 1 for this class. If higher values are not better, the function must have an
+    attribute ``higher_is_better`` that is false.
 
     >>> def brier(p, y):
     ...     return (p - y).square().mean()

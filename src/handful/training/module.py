@@ -21,8 +21,8 @@ from handful.training.label_features import add_label_logits
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for the batch. Its first rows belong to the targets of the last layer, and more rows may
-    follow.
+    """The model's output for the batch. The first rows of the output belong to the targets of the last layer, and more
+    rows may follow.
 
     If ``model.takes_batch`` is true, as in models of handful, the model is called with the batch itself.
     """

@@ -35,8 +35,8 @@ def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
-    """Make the optimiser that ``settings`` specify. If ``make`` is given, call it with their ``lr`` and
-    ``weight_decay`` instead.
+    """Make the optimiser that ``settings`` specify. If ``make`` is given, call it instead, with the ``lr`` and
+    ``weight_decay`` of ``settings``.
 
     >>> make_optimizer(Settings(optimizer="sgdm", lr=0.1), nn.Linear(2, 1).parameters()).defaults["momentum"]
     0.9
@@ -54,8 +54,8 @@ def make_optimizer(
 
 
 def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
-    """Call the user's function ``make``. Raise an error if it does not take these arguments, or if its result is not a
-    ``kind``.
+    """Call the user's function ``make``. Raise an error if the function does not take these arguments, or if its result
+    is not a ``kind``.
     """
     try:
         made = make(*args, **options)

@@ -3,7 +3,7 @@
 ``config.json`` has the configuration, and ``encoding.json`` describes the graph's features and classes.
 ``metrics.jsonl`` has one line per evaluation. ``checkpoint.safetensors`` has the state from which a run continues.
 ``model.safetensors`` has the best weights and the options of the model. ``result.json`` exists only if the run is
-finished. Each of these files, and each line of ``metrics.jsonl``, has a checksum.
+finished. Each file, and each line of ``metrics.jsonl``, has a checksum.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Counts:
 @dataclass
 class Run(Counts):
     """The result of a training run. ``val`` is the best validation metric, and ``test`` is the test metric at the same
-    epoch. Both are fractions; for a regression, errors are in the unit of the labels.
+    epoch. ``val`` and ``test`` are fractions; for a regression, errors are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -434,8 +434,8 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 
 
 def write_encoding(folder: RunFolder, graph: Graph) -> None:
-    """Write the schema, the class names and the kind of labels of the graph. They are needed to encode other graphs and
-    to name predicted classes.
+    """Write the schema, the class names and the kind of labels of the graph. This file is needed to encode other graphs
+    and to name predicted classes.
     """
     names = None if graph.class_names is None else list(graph.class_names)
     what: dict[str, Any] = {"kind": graph.kind, "class_names": names, "positive": graph.positive}

@@ -38,14 +38,14 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""A progress function. It is called with the index of the pass over the nodes, the number of finished rows, and the
+"""A progress function, which is called with the index of the pass over the nodes, the number of finished rows, and the
 number of all rows.
 """
 STATE = "state.json"
 RECORD_SECONDS = 5.0
 """The minimum time between two writes of the progress to ``state.json``, in seconds."""
 FEWEST_ROWS = 256
-"""The minimum number of rows in a chunk and in a block, for which a memory budget must suffice."""
+"""A memory budget must suffice for a chunk and for a block with this many rows each."""
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ class Blocked(Adjacency):
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
         """For each block that contains a source of these edges: its index, its first source, and its rows.
 
-        The next block is read while the current one is added, so two buffers alternate. They are allocated once, since
-        memory that many threads allocate and free does not return to the system.
+        The next block is read while the current one is added, so two buffers alternate. The buffers are allocated once,
+        since memory that many threads allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()

@@ -1,5 +1,5 @@
-"""Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each needs an optional dependency, which is
-imported on first use.
+"""Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each tracker needs an optional dependency,
+which is imported on first use.
 
 Each seed is a separate run in the tracker, and a resumed training continues this run. Nothing is sent to another
 machine, unless the tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
@@ -25,7 +25,7 @@ TOLD = ("loss", "val", "test", "seconds", "train_seconds", "steps")
 
 
 class Tracker(Callback):
-    """The base class of all trackers. It logs a run for each seed, with its configuration and the values of every
+    """The base class of all trackers: it logs a run for each seed, with its configuration and the values of every
     evaluation.
 
     Args:
