@@ -147,7 +147,8 @@ class Backbone(Stack):
         input_dropout: the fraction of features that a training step drops.
         two_logits: whether a binary task (``out_features`` is 1) uses two logits, with softmax and cross-entropy,
             instead of one.
-        input_projection, output_projection: see above.
+        input_projection: whether there is a Linear, with dropout, before the first layer.
+        output_projection: whether a Linear after the last layer gives the logits.
         options: the options of the subclass.
     """
 

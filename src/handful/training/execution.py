@@ -292,7 +292,8 @@ def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
 def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
     """The batches on ``device``. A thread makes the batches and sends them in advance.
 
-    For a GPU, a batch is copied on a separate stream, during the training step of the previous batch.
+    For a GPU, a batch is copied from pinned memory, on a separate stream, during the training step of the previous
+    batch.
     """
 
     def send(batch: Batch | None) -> Batch | None:
