@@ -104,8 +104,8 @@ def fit(
         progress: whether to show a progress bar, in a terminal or a notebook.
         memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, the batches
             of an epoch are made in one shuffle of the graph, with scratch files if they do not fit into memory. The
-            batches and the result are the same as without a budget. A budget requires a saved graph, whose arrays are
-            memory-mapped, training on the CPU, and the sampler ``rns`` or ``cluster``.
+            batches and the result are the same as without a budget. A budget requires a saved graph (its arrays are
+            memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
         out: the run folder; if ``None``, nothing is written. If there are several ranks, only rank 0 writes.
         resume: whether to continue the run in ``out``. If there is no run, a new one starts. The result is, bit for
             bit, that of an uninterrupted run. If the run in ``out`` has another configuration, an error is raised.

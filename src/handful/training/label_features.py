@@ -79,7 +79,7 @@ def add_label_head(
 
 
 def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> Batch:
-    """If the model has a label head, add the number of training neighbours of each class, for each target, to
+    """If the model has a label head, count the training neighbours of each target by class, and add these counts to
     ``batch``. ``sample`` is the sample from which the batch was made.
 
     In training mode, the sample must be an induced subgraph, and only neighbours outside it count.
