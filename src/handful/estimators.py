@@ -1,4 +1,4 @@
-"""Estimators with the interface of scikit-learn: ``NodeClassifier`` and ``NodeRegressor``."""
+"""Estimators with scikit-learn's interface: ``NodeClassifier`` and ``NodeRegressor``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ except ImportError:
 
 @dataclass(eq=False, repr=False)
 class _NodeEstimator:
-    """The common part of classifier and regressor: parameters, graph inputs, training and scores."""
+    """The common base of the classifier and the regressor: parameters, conversion of inputs to graphs, training and
+    scores.
+    """
 
     model: str = MODEL
     _: KW_ONLY
@@ -55,7 +57,7 @@ class _NodeEstimator:
     device: str = "cpu"
 
     def _train(self, graph: Graph) -> Self:
-        """Train one model for each seed; parameters that are ``None`` have the defaults of ``Experiment``."""
+        """Train one model for each seed. For parameters that are ``None``, the defaults of ``Experiment`` are used."""
         if graph.train_mask is None:
             shares, seed = (1 - self.validation, self.validation, 0.0), int(self.seeds[0])
             if is_classifier(self):
@@ -82,8 +84,8 @@ class _NodeEstimator:
         return type(self)(**{f.name: getattr(self, f.name) for f in fields(self)})  # a graph is never copied
 
     def _to_train(self, X: Any, y: Any, **checks: Any) -> tuple[Graph, np.ndarray, Any]:
-        """The graph of ``X``, the nodes with the labels ``y``, and ``y``; each row of an array is a node without
-        edges.
+        """The graph to train on, the nodes that ``y`` labels, and ``y``. If ``X`` is an array, each row is a node
+        without edges, and rows with an unknown label are removed.
         """
         self._identity: Any = None
         if self.graph is None and (graph := as_graph(X)) is not None:
@@ -102,13 +104,13 @@ class _NodeEstimator:
         return without_edges(array), np.arange(len(array)), y
 
     def _bound(self, schema: Schema | None = None) -> Graph:
-        """The graph of the parameter ``graph``."""
+        """The parameter ``graph``, converted to a ``Graph``."""
         if (graph := as_graph(self.graph, schema)) is None:
             raise HandfulError(f"graph takes a graph or its path, got a {type(self.graph).__name__}")
         return graph
 
     def _to_predict(self, X: Any) -> tuple[Graph, np.ndarray]:
-        """The graph of ``X``, and the nodes to predict."""
+        """The graph that contains the nodes in ``X``, and the nodes to predict."""
         check_is_fitted(self)
         schema = getattr(self, "schema_", None)
         graph = as_graph(X, schema) if self.graph is None else self._bound(schema)
@@ -118,26 +120,32 @@ class _NodeEstimator:
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
-        """Average over the seeds: predicted regression targets, or probabilities without the loss's class weights."""
+        """The predictions, averaged over the seeds: regression values, or class probabilities without the effect of the
+        loss's class weights.
+        """
         names = getattr(self, "classes_", None)
         return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.sampler_)
 
     def _labels(self, graph: Graph) -> np.ndarray:
-        """The labels of ``graph``, in the form that ``predict`` returns."""
+        """The labels of ``graph``, in the same form as the result of ``predict``."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> np.ndarray:
-        """``(N,)``: the predicted class of every node: the largest probability, times the loss's class weights, if any.
-        For a regression, float32: the mean prediction over the seeds; ``(N, targets)`` for several regression targets.
+        """The predicted class of every node, ``(N,)``: the most probable one. If the loss has class weights, the
+        probabilities are multiplied by them first.
+
+        For a regression, the predicted values, averaged over the seeds: float32 ``(N,)``, or ``(N, targets)`` for
+        several targets.
         """
         return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy of a classifier, or R² of a regressor, against ``y``. If ``y`` is ``None``, the labels of the
-        test nodes of ``X`` are used; if there are no test nodes, the labels of all nodes.
+        """The accuracy of a classifier, or the R² of a regressor, with respect to ``y``. If ``y`` is ``None``, the
+        labels of the test nodes of ``X`` are used; if there are no test nodes, the labels of all nodes.
 
-        Nodes without a label do not count. If ``X`` is the fitted graph, nodes whose labels ``fit`` used do not count.
-        All rows of an array and all nodes of the parameter ``graph`` count.
+        Nodes without a label do not count. If ``X`` is the graph that was passed to ``fit``, nodes whose labels were
+        used in fitting do not count. If ``X`` is an array, or has nodes of the parameter ``graph``, all of its labelled
+        nodes count.
         """
         graph, nodes = self._to_predict(X)
         labels = self._labels(graph)[nodes] if y is None else _one_each(y, len(nodes), (1, 2))
@@ -155,17 +163,19 @@ class _NodeEstimator:
         return float(measure(labels[judged], found[judged], sample_weight=weight))
 
     def embed(self, X: Any) -> np.ndarray:
-        """float32 ``(N, width)``: the input of the last layer of the first seed's model, for every node."""
+        """The embedding of every node, float32 ``(N, width)``: the input of the last layer, in the model of the first
+        seed.
+        """
         graph, nodes = self._to_predict(X)
         return np.asarray(embed(self.models_[0], graph, sampler=self.sampler_)[nodes])
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
-    """Convert ``X`` to a graph; ``None`` for a plain array.
+    """Convert ``X`` to a graph; the result is ``None`` for a plain array.
 
     Args:
-        X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables, edges and
-            nodes, as files or as tables of pandas, polars or pyarrow.
+        X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables (edges,
+            nodes), each a file or a table of pandas, polars or pyarrow.
         schema: the schema that encodes the tables; ``None`` to fit a new one.
     """
     if isinstance(X, Graph):
@@ -194,7 +204,7 @@ def without_edges(x: np.ndarray, **fields: Any) -> Graph:
 
 
 def relabel(graph: Graph, **labels: Any) -> Graph:
-    """Replace the labels of ``graph``; nodes without a label are in no mask."""
+    """Replace the labels of ``graph``, and remove nodes without a label from all masks."""
     fresh = graph.replace(**dict.fromkeys(MASKS), **labels)
     if graph.train_mask is None:
         return fresh
@@ -202,24 +212,26 @@ def relabel(graph: Graph, **labels: Any) -> Graph:
 
 
 class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A node classifier with the interface of scikit-learn.
+    """A node classifier with scikit-learn's interface.
 
     ``X`` is a ``Graph``, a PyG ``Data``, the path of a graph or of a folder of tables, a pair of tables (edges, nodes),
-    or an array ``(N, features)``, each row of which is a node without edges. The schema of the graph in ``fit`` also
-    encodes the tables of later graphs.
+    or an array ``(N, features)``, each row of which is a node without edges. The schema that ``fit`` learns from tables
+    also encodes the tables that are passed to other methods.
 
-    With the parameter ``graph``, ``X`` has ids of nodes of this graph (node numbers, if the graph has no ids), and
-    ``y`` has the labels of these nodes. Then scikit-learn can split the nodes, as in ``GridSearchCV`` or
-    ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes have no labels, and the graph keeps all
-    edges.
+    If the parameter ``graph`` is given, ``X`` has ids of nodes in this graph (or node indices, if the graph has no
+    ids), and ``y`` has the labels of these nodes. In this form, scikit-learn can split the nodes, as in
+    ``GridSearchCV`` or ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes are treated as
+    unlabelled, and the graph keeps all edges.
 
     Args:
-        graph: the graph of the nodes, as ``X`` above.
-        model, hidden, layers, dropout, options: the model; see ``handful.Experiment``. ``None`` for its own defaults.
+        graph: the graph that contains the nodes in ``X``; it has any of the forms of ``X`` above, except an array.
+        model, hidden, layers, dropout, options: the model and its options, as for ``handful.Experiment``; ``None`` for
+            the default.
         sampler: the source of batches.
-        epochs, lr, weight_decay, settings: the training; ``settings`` are fields of ``handful.Settings`` by name.
-        validation: the fraction of the labelled nodes for validation, if ``X`` has no split.
-        seeds: the seeds; each seed trains one model, and the probabilities of the models are averaged.
+        epochs, lr, weight_decay, settings: the training settings; ``settings`` has fields of ``handful.Settings`` by
+            name.
+        validation: the fraction of the labelled nodes that is used for validation, if ``X`` has no split.
+        seeds: the random seeds. One model is trained per seed, and the predictions of the models are averaged.
         device: the device for training.
 
     >>> import handful as hf
@@ -230,7 +242,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; the labels ``y`` ``(N,)``, if given, replace the labels of ``X``.
+        """Train on the labelled nodes of ``X``. If ``y``, ``(N,)``, is given, it replaces the labels of ``X``.
 
         ``None`` and NaN are unknown labels.
         """
@@ -258,7 +270,7 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
 
 
 class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A node regressor with the interface of scikit-learn; the arguments are those of ``NodeClassifier``.
+    """A node regressor with scikit-learn's interface; the arguments are those of ``NodeClassifier``.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=300&degree=8&classes=3&features=8")
@@ -268,9 +280,9 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Train on the labelled nodes of ``X``; the values ``y`` ``(N,)``, if given, replace the labels of ``X``.
+        """Train on the labelled nodes of ``X``. If ``y``, ``(N,)``, is given, it replaces the labels of ``X``.
 
-        With a graph, ``y`` may have the shape ``(N, targets)``. NaN is an unknown value.
+        If ``X`` is a graph, ``y`` may have the shape ``(N, targets)``. NaN is an unknown value.
         """
         graph, nodes, y = self._to_train(X, y, y_numeric=True, ensure_min_samples=2)
         if y is not None:
@@ -288,13 +300,13 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
 
 
 def class_names(graph: Graph) -> np.ndarray:
-    """The names of the classes; the class indices, if classes have no names."""
+    """The names of the classes, or the class indices if classes have no names."""
     return np.array(graph.class_names or range(graph.num_classes or 0))
 
 
 def is_known(y: Any) -> np.ndarray:
-    """bool ``(n,)``: whether a label is neither ``None`` nor NaN; for several regression targets, whether all are
-    known.
+    """bool ``(n,)``: whether each label is neither ``None`` nor NaN. If nodes have several regression targets, all of
+    them must be known.
 
     >>> is_known(["a", None, float("nan")])
     array([ True, False, False])
@@ -312,7 +324,7 @@ def _one_each(y: Any, count: int, dimensions: tuple[int, ...] = (1,)) -> np.ndar
 
 
 def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in sorted order, and the index of each label in this order; -1 for an unknown label."""
+    """The distinct labels in sorted order, and the index of each entry of ``y`` among them; -1 for an unknown label."""
     labels = _one_each(y, count)
     known = is_known(labels)
     classes, places = np.unique(labels[known], return_inverse=True)

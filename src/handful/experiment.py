@@ -1,4 +1,4 @@
-"""``Experiment``: model, graph, sampler and settings as one value. Equal experiments are the same run."""
+"""``Experiment``: model, graph, sampler and settings as one value. Two equal experiments describe the same run."""
 
 from __future__ import annotations
 
@@ -46,21 +46,23 @@ VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_
 
 @dataclass(frozen=True, init=False)
 class Experiment:
-    """Model, graph, sampler and settings of a training.
+    """A complete description of a training: model, graph, sampler and settings.
 
-    An experiment is complete: omitted options have the defaults of the model, the sampler and ``Settings``. So two
-        experiments are equal if and only if they are the same run. ``config.json`` in a run folder has the experiment.
+    Omitted options get the defaults of the model, the sampler and ``Settings``. So two experiments are equal if and
+    only if they describe the same run. The file ``config.json`` in a run folder stores the experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``. Not needed if ``run`` gets a graph.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``; not needed if a graph is passed to
+            ``run``.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
-        options: the model's options; or pass them by name, as ``hidden=64``.
-        sampler: the source of batches; a name selects the sampler's defaults.
-        settings: the settings of the training; or pass its fields by name, as ``epochs=10``.
-        seeds: the seeds; each seed is one run. A seed determines the initial weights, the batches, the dropout and, for
-            some data sets, the split.
-        device: the device for training; several names, separated by commas, share the model's layers.
+        options: the model's options; they can also be passed by name, such as ``hidden=64``.
+        sampler: the source of batches: a sampler, or the name of one, which then has its default options.
+        settings: the training settings; their fields can also be passed by name, such as ``epochs=10``.
+        seeds: the random seeds, one run per seed. A seed determines the initial weights, the batches, the dropout and,
+            for some data sets, the split.
+        device: the device for training. If there are several names, separated by commas, the model's layers are
+            distributed over these devices.
 
     Raises:
         HandfulError: a name does not exist, or a value is not valid.
@@ -143,11 +145,12 @@ class Experiment:
 
     @property
     def epochs(self) -> int:
-        """The total number of epochs of all seeds."""
+        """The total number of epochs over all seeds."""
         return self.settings.epochs * len(self.seeds)
 
     def with_(self, **changes: Any) -> Self:
-        """This experiment with some arguments of ``Experiment`` replaced. Another model starts with its own defaults.
+        """This experiment with some arguments of ``Experiment`` replaced. If the model changes, the model options are
+        reset to the new model's defaults.
 
         >>> Experiment("debian").with_(hidden=32, sampler="full").sampler.name
         'full'
@@ -167,7 +170,7 @@ class Experiment:
         return "rns-mean-field" if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
-        """This experiment with the settings of ``method``, and with the sampler of ``method`` with ``options``.
+        """This experiment with the sampler and the settings of ``method``. ``options`` are the options of the sampler.
 
         >>> Experiment("debian").with_method("rns-mean-field", parts=8).settings.mean_field
         3.0
@@ -185,7 +188,7 @@ class Experiment:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """The inverse of ``to_json``; it ignores other entries of a ``config.json``.
+        """The inverse of ``to_json``. Other entries of ``value``, such as those of a ``config.json``, are ignored.
 
         Raises:
             HandfulError: an entry is missing or not valid.
@@ -204,8 +207,8 @@ class Experiment:
     # -- running ------------------------------------------------------------------------------------------------------
 
     def load(self, seed: int) -> Graph:
-        """Load the graph, with its task, metric and positive class; if the split is random, with the split of
-        ``seed``.
+        """Load the graph, and set its task, metric and positive class from the settings. If the split is random, it is
+        drawn with ``seed``.
         """
         if not self.graph:
             raise HandfulError("this experiment names no graph: name one, or give it to run(graph=graph)")
@@ -213,8 +216,8 @@ class Experiment:
         return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
-        """This experiment. If the graph is a file without a split, and no split is given, each seed gets a random
-        split.
+        """This experiment; if its graph is a file without a split, and ``split`` is not set, a copy in which each seed
+        gets a random split.
         """
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self
@@ -224,7 +227,7 @@ class Experiment:
         return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self
 
     def make_model(self, graph: Graph, seed: int) -> Network:
-        """The model for ``graph``, with the initial weights of ``seed``."""
+        """The model for ``graph``, with initial weights drawn with ``seed``."""
         if self.device == "cpu":
             with torch.device("meta"):
                 size = parameter_count(make_model(self.model, graph.num_features, graph.num_outputs, **self.options))
@@ -232,13 +235,14 @@ class Experiment:
         return make_seeded_model(self.model, graph, seed, self.options)
 
     def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
-        """Prepare a run on ``graph``, up to the first epoch."""
+        """Prepare a run on ``graph``: everything before the first epoch."""
         what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
         return begin_run(*what, memory=memory)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
-        """Train one run on ``graph``; ``records`` are ``out``, ``resume``, ``record``, ``memory`` and ``graph_on`` of
-        ``handful.fit``."""
+        """Train one run on ``graph``. ``records`` are the arguments ``out``, ``resume``, ``record``, ``memory`` and
+        ``graph_on`` of ``handful.fit``.
+        """
         model = self.make_model(graph, seed)
         settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
         return fit_model(model, graph, self.sampler, self.settings, **settings)
@@ -253,14 +257,15 @@ class Experiment:
         memory: int | str | None = None,
         graph_on: GraphOn = GRAPH_ON,
     ) -> Summary:
-        """Train once for each seed. With ``out``, each run is in ``out/seed-SEED``, and ``open_run(out)`` opens the
-        runs.
+        """Train once for each seed. If ``out`` is given, each run is saved in ``out/seed-SEED``, and ``open_run(out)``
+        opens the runs.
 
         Args:
-            out: the folder; without a folder, nothing is written. With several ranks, only rank 0 writes.
-            resume: continue the runs in ``out``. An experiment that differs in any field raises an error.
+            out: the folder for the runs; if ``None``, nothing is written. If there are several ranks, only rank 0
+                writes.
+            resume: continue the runs in ``out``. If the experiment in ``out`` differs in any field, an error is raised.
             callbacks: see ``Callback``.
-            graph: a graph in memory with a split, instead of the graph of the experiment.
+            graph: a graph in memory, with a split, that is used instead of the experiment's graph.
             memory: a budget, as for ``handful.fit``. A budget does not change the result, so it is not part of the
                 experiment, and you can resume a run with another budget.
             graph_on: as for ``handful.fit``.
@@ -293,7 +298,7 @@ class Experiment:
 
 
 def sampler_of(method: str, **options: Any) -> Sampler:
-    """The sampler of ``method`` with ``options``.
+    """The sampler that ``method`` uses, with these ``options``.
 
     >>> str(sampler_of("rns-mean-field", parts=8))
     'rns(parts=8)'
@@ -303,16 +308,16 @@ def sampler_of(method: str, **options: Any) -> Sampler:
 
 @dataclass(frozen=True)
 class Summary:
-    """The results of an experiment: one run for each seed. Metrics are fractions."""
+    """The results of an experiment, with one run per seed. Metrics are fractions."""
 
     experiment: Experiment
     graph: str
-    """The graph's own name."""
+    """The name of the loaded graph; ``experiment.graph`` may be a path."""
     runs: list[Run]
 
     @property
     def metric(self) -> str:
-        """The metric of ``val`` and ``test``."""
+        """The name of the metric that ``val`` and ``test`` measure."""
         return self.runs[0].metric
 
     @property
@@ -326,7 +331,7 @@ class Summary:
         return mean_ci95([run.test for run in self.runs])["mean"]
 
     def to_json(self) -> dict[str, Any]:
-        """The means over the seeds, and the result of each seed."""
+        """The means over the seeds, and the result for each seed, as plain values."""
         gpu = [run.peak_gpu_bytes for run in self.runs if run.peak_gpu_bytes is not None]
         times = ("seconds", "prepare_seconds", "epoch_seconds")
         kept = ("seed", "best_epoch", "epochs", "steps", "skipped", "diverged")
@@ -345,7 +350,7 @@ class Summary:
 
 
 def _seeds(seeds: Sequence[int]) -> tuple[int, ...]:
-    """Check the seeds: at least one, and distinct whole numbers from 0 on."""
+    """Check that there is at least one seed, and that the seeds are distinct non-negative integers."""
     given = tuple(seeds) if isinstance(seeds, Iterable) else ()
     whole = (seed for seed in given if isinstance(seed, Integral) and not isinstance(seed, bool))
     result = tuple(int(seed) for seed in whole if 0 <= seed < 2**63)

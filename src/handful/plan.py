@@ -1,9 +1,10 @@
-"""A plan: memory, disk, network traffic and time of training, from the size of a graph and a short calibration.
+"""A plan: an estimate of the memory, disk space, network traffic and time that a training needs. The plan is computed
+from the size of the graph and a short calibration.
 
 The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and fraction of
-training nodes, and scales the costs up with nodes and edges. Two costs are timed at or near the true size, since small
-data fit into caches: a training step, on a batch of zeros; and the pass over the edges, which looks up the part of a
-random node for every edge.
+training nodes, and scales the costs up in proportion to the nodes and edges. Two costs are timed at or near the true
+size, since small data would fit into caches: a training step, on a batch of zeros; and the pass over the edges, which
+looks up the part of a random node for every edge.
 """
 
 from __future__ import annotations
@@ -40,34 +41,38 @@ from handful.training.first_hop import Known, know, structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
-"""The maximum numbers of nodes, edges and nodes times features of the calibration's graph."""
+"""The maximum size of the calibration graph: its number of nodes, of edges, and of feature values (nodes times
+features).
+"""
 SMALLER = 0.25
-"""The relative size of a second graph, which shows how the time to make batches grows."""
+"""The size of a second calibration graph, relative to the first one. The two graphs show how the time to make batches
+grows with the size.
+"""
 MOST_CODES = 1 << 27
-"""The maximum length of the array of parts for timing the pass over the edges; longer arrays are not slower per
+"""The maximum length of the array of parts when the pass over the edges is timed. Longer arrays are not slower per
 edge.
 """
 MOST_UNITS = 1_000_000
-"""The maximum number of nodes, rows and edges of the batch for timing a step."""
+"""The maximum size of the batch on which a step is timed: the number of its nodes, rows and edges together."""
 TIMED_EDGES = 1 << 22
 TIMED_BYTES = 1 << 27
 PARTS = (1, 2, 4, 8, 16, 32, 64)
-"""The values of m for which a plan shows the memory, besides the requested m."""
+"""The values of m for which a plan shows the memory, in addition to the requested m."""
 ARITHMETIC = 10**9
 """For graphs with at least this many edges, a plan states that its figures are extrapolated."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The costs of one of m parts, scaled up from a part of the small graph."""
+    """The costs of one part if the graph is split into m parts, scaled up from a part of the small graph."""
 
     m: int
     step_bytes: int
-    """Memory of a training step: activations, gradients and the features of the batch."""
+    """Memory of a training step: the activations, the gradients, and the features of the batch."""
     cut_bytes: int
-    """Memory to renumber and trim the part."""
+    """Memory that is needed to renumber and trim the part."""
     needed: float
-    """The fraction of all nodes whose features an epoch reads."""
+    """The number of nodes whose features an epoch reads, divided by the number of all nodes."""
 
     def budget(self, shape: Shape, base: int) -> int:
         """The smallest ``--memory`` for an out-of-core epoch."""
@@ -75,14 +80,16 @@ class Part:
         return held * SLACK // (SLACK - 1)
 
     def scratch(self, shape: Shape, memory: int | None, base: int) -> int:
-        """Bytes of scratch files: data of later steps that do not fit into ``memory``."""
+        """The size of the scratch files, in bytes. Scratch files hold data for later steps that do not fit into
+        ``memory``.
+        """
         waits = shape.edges // self.m * (shape.index_bytes + 4 * shape.weighted) + 8 * shape.nodes
         waits = max(waits, int(self.needed * (shape.feature_bytes + 8 * shape.nodes)))
         return 0 if memory is None else max(0, waits - max(0, memory - self.budget(shape, base)))
 
     def read(self, shape: Shape) -> int:
-        """Bytes that an epoch reads from a saved graph: all edges, the needed features, and small gaps between these
-        features on disk.
+        """The number of bytes that an epoch reads from a saved graph: all edges, the needed features, and the small
+        gaps between these features on disk.
         """
         row = max(1, shape.row_bytes)
         touched = 1 - math.exp(-self.needed * NEAR / row)
@@ -91,15 +98,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """The costs of training; seconds are ``None`` without a calibration."""
+    """The costs of a training. Times are in seconds, and ``None`` if they were not measured."""
 
     shape: Shape
     m: int
     parts: tuple[Part, ...]
     base: int
-    """Anonymous memory of the process without graph and batch."""
+    """Anonymous memory of the process, without the graph and the batch."""
     resident: int
-    """Resident memory of the process without graph and batch, including code and libraries."""
+    """Resident memory of the process, including code and libraries, without the graph and the batch."""
     evaluation_bytes: int
     """Memory of an exact evaluation, including the layer outputs of all nodes."""
     available: int
@@ -110,25 +117,28 @@ class Plan:
     epoch_seconds: float | None = None
     evaluation_seconds: float | None = None
     disk_rate: float | None = None
-    """Bytes per second that the disk reads."""
+    """The read speed of the disk, in bytes per second."""
     reading_seconds: float = 0.0
-    """Seconds per epoch for reading, if the files do not fit into the system's cache."""
+    """The time per epoch for waiting on the disk, in seconds: scratch files, and the graph if it does not fit into the
+    system's cache.
+    """
 
     @property
     def chosen(self) -> Part:
-        """The costs of a part with the requested m."""
+        """The costs of a part for the requested m."""
         return next(part for part in self.parts if part.m == self.m)
 
     def ram(self, part: Part) -> int:
-        """Memory of the process with the graph loaded. It includes the arrays of a saved graph, which are mapped and
-        become resident when they are read."""
+        """Memory of the process if it trains with the graph in memory. The arrays of a saved graph are included: they
+        are memory-mapped, and become resident when they are read.
+        """
         shape = self.shape
         inside = shape.edges * shape.index_bytes // part.m if part.m > 1 else 0  # the edges inside a part
         training = shape.nodes + inside + max(part.step_bytes, part.cut_bytes)
         return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
-        """How training with this m fits: in memory, within the budget, or not at all."""
+        """Whether training with parts of this size fits in memory, within a budget, or not at all."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
         if self.ram(part) <= self.available:
@@ -142,13 +152,15 @@ class Plan:
 
     @property
     def sent_replicated(self) -> int:
-        """Bytes that each rank sends in an epoch when every rank has the whole graph: the gradients of every step."""
+        """The number of bytes that each rank sends per epoch if every rank has the whole graph: the gradients of every
+        step.
+        """
         return int(2 * 4 * self.parameters * self.m * (self.processes - 1) / self.processes)
 
     @property
     def sent_sharded(self) -> int:
-        """Bytes that all ranks send in an epoch if each rank has a shard of the graph: every kept edge and needed
-        row.
+        """The number of bytes that are sent per epoch if each rank has a shard of the graph: the edges inside parts and
+        the needed feature rows, summed over all ranks, and the gradients that one rank sends.
         """
         shape, share = self.shape, (self.processes - 1) / self.processes
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
@@ -183,12 +195,13 @@ class Plan:
 
 
 def plan(experiment: Experiment, memory: int | None = None, processes: int = 1, timed: bool = True) -> Plan:
-    """The costs of training ``experiment`` on this machine.
+    """The cost of the training in ``experiment`` on this machine.
 
     Args:
-        experiment: an experiment with the sampler ``rns`` or ``full``. Its graph is loaded only if its size is unknown.
+        experiment: an experiment with the sampler ``rns`` or ``full``. The graph is loaded only if its size cannot be
+            determined without loading it.
         memory: a budget of anonymous memory, as for ``fit``.
-        processes: the number of processes that share the work.
+        processes: the number of processes that train together.
         timed: whether to measure times, which takes a few seconds.
 
     >>> large = "synthetic?nodes=100000000&degree=16&features=4&train=0.01"
@@ -221,7 +234,8 @@ def plan(experiment: Experiment, memory: int | None = None, processes: int = 1, 
 
 
 def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
-    """``experiment`` with the smallest m of ``PARTS`` for which the plan fits into the budget.
+    """``experiment`` with the smallest number of parts m that fits into the budget. The candidates are ``PARTS`` and
+    the experiment's own m.
 
     Raises:
         HandfulError: no m fits, or the sampler is not ``rns``.
@@ -235,8 +249,8 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A synthetic graph with the proportions of ``shape``; its size is at most ``share`` times the calibration's
-    limit.
+    """A small synthetic graph with the proportions of ``shape``. The size is ``share`` times the maximum size of the
+    calibration graph, or less if ``shape`` is smaller.
     """
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))
@@ -280,11 +294,11 @@ def part_of(loop: Loop, shape: Shape, m: int, scale: float) -> Part:
 
 
 def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
-    """The plan ``untimed`` with the seconds of an epoch and of an evaluation.
+    """The plan ``untimed`` with the times of an epoch and of an evaluation added.
 
-    An epoch has three costs: the pass over the edges; the making of batches, scaled up from the small graph; and the
-    steps. One step is timed on a batch of the true size, but at most of size ``MOST_UNITS``: a small batch would stay
-    in the cache.
+    The time of an epoch has three parts: the pass over the edges; the time to make batches, scaled up from the small
+    graph; and the training steps. One step is timed on a batch of the true size, or of size ``MOST_UNITS`` if that is
+    smaller. A smaller batch would stay in the cache.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
@@ -324,12 +338,14 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
 
 
 def fastest(work: Callable[[], Any]) -> float:
-    """The seconds of the fastest of a few runs; the first run is a warm-up."""
+    """The time of the fastest of a few runs, in seconds; the first run is a warm-up and does not count."""
     return min(timeit.repeat(work, number=1, repeat=3)[1:])
 
 
 def cut_seconds(nodes: int, m: int) -> float:
-    """Seconds per edge of the pass that finds the edges inside parts, on a graph with ``nodes`` nodes."""
+    """The time per edge, in seconds, of the pass that finds the edges inside parts. The graph has ``nodes`` nodes and
+    ``m`` parts.
+    """
     n, rng = min(nodes, MOST_CODES), np.random.default_rng(0)
     part = rng.integers(0, m, n, dtype=part_dtype(m))
     indices = rng.integers(0, n, TIMED_EDGES, dtype=np.int32)
@@ -339,8 +355,8 @@ def cut_seconds(nodes: int, m: int) -> float:
 
 
 def disk_rate(folder: Path | None) -> float:
-    """Measure the bytes per second of a sequential read of the largest file of a saved graph, or of a temporary
-    file.
+    """Measure the sequential read speed in bytes per second, on the largest file of a saved graph; or on a temporary
+    file, if there is no saved graph or its files are small.
     """
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:
@@ -353,7 +369,7 @@ def disk_rate(folder: Path | None) -> float:
 
 
 def _read_rate(path: Path) -> float:
-    """Bytes per second when a memory-mapped file is read page by page, as in an epoch."""
+    """The speed, in bytes per second, at which a memory-mapped file is read in blocks, as in an epoch."""
     if hasattr(os, "posix_fadvise"):
         with path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, TIMED_BYTES, os.POSIX_FADV_DONTNEED)

@@ -1,4 +1,4 @@
-"""Predictions of the models of a run, with the user's own node ids; and files of predictions."""
+"""Predictions of trained models, with the user's own node ids, and files of these predictions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPLITS = tuple(name.removesuffix("_mask") for name in MASKS)
 CHOICES = ("all", "unlabelled", *SPLITS)
 WRITE_ROWS = 65_536
 SHOWN_ID = 36
-"""The maximum length of an id in a printed table."""
+"""The maximum length of a text in a printed table, such as an id."""
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,22 @@ class Prediction:
     Args:
         decision: the rule that turns probabilities into a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes, or of the labels of a multi-label task; for several regression targets, their
-            indices; empty for one regression target.
-        values: float32 ``(n, classes)``, each probability averaged over the models; for a regression, ``(n, targets)``,
-            the predicted values.
-        labels: the known labels. Classes are int64 ``(n,)``, -1 if unknown. Other labels are float32, NaN if unknown:
-            ``(n,)`` for one regression target, ``(n, classes)`` for several targets or labels.
-        splits: text ``(n,)``: ``train``, ``val``, ``test`` or empty.
+        classes: the names of the classes or labels. A regression with several targets has their indices instead, and a
+            regression with one target has no entries.
+        values: float32 ``(n, classes)``, the probabilities, averaged over the models. For a regression, the predicted
+            values, ``(n, targets)``, averaged over the models.
+        labels: the known labels. Classes are int64 ``(n,)``, and -1 if unknown. Other labels are float32, and NaN if
+            unknown; the shape is ``(n,)`` for one regression target, and ``(n, classes)`` for several targets or for
+            multi-label tasks.
+        splits: text ``(n,)``, the split of each node: ``train``, ``val``, ``test`` or empty.
         agree: float32 ``(n,)``, the fraction of the models that predict the same class as the average of all models;
-            ``None`` for one model, or for tasks without classes.
-        spread: float32 ``(n,)``, the standard deviation of the predicted probability or value over the models; for
-            several labels, the mean of the standard deviations; ``None`` for one model.
+            ``None`` if there is only one model, or if nodes do not have exactly one class.
+        spread: float32 ``(n,)``, the standard deviation over the models, for the predicted value or the probability of
+            the predicted class; ``None`` if there is only one model. For several labels or targets, it is the mean of
+            their standard deviations.
         embeddings: float32 ``(n, width)``, if requested.
-        kept, kept_names: the columns of the user's table that are returned with the predictions, text ``(n, K)``, and
-            the names of these columns.
+        kept, kept_names: columns of the user's table that are copied to the predictions, text ``(n, K)``, and the names
+            of these columns.
     """
 
     decision: Decision
@@ -75,12 +77,12 @@ class Prediction:
 
     @property
     def threshold(self) -> float:
-        """The decision threshold of the positive class, or of every label."""
+        """The decision threshold of the positive class; in a multi-label task, of every label."""
         return self.decision.threshold
 
     @property
     def of_classes(self) -> bool:
-        """Whether every node has one class."""
+        """Whether the task is classification with exactly one class per node."""
         return self.kind in ("binary", "multiclass")
 
     @property
@@ -99,7 +101,7 @@ class Prediction:
     def predicted(self) -> np.ndarray:
         """``(n,)``: the name of the predicted class; the names of all predicted labels; or the predicted value.
 
-        Several regression targets have the shape ``(n, targets)``.
+        For several regression targets, the shape is ``(n, targets)``.
         """
         if self.kind == "regression":
             return self.values if self.classes else np.asarray(self.values[:, 0])
@@ -114,24 +116,25 @@ class Prediction:
 
     @property
     def known(self) -> np.ndarray:
-        """bool ``(n,)``: the nodes with a label."""
+        """bool ``(n,)``: whether each node has a label."""
         return is_label(torch.from_numpy(self.labels)).numpy()
 
     def take(self, rows: np.ndarray) -> Prediction:
-        """The predictions for some of the nodes, which ``rows`` selects by index or mask."""
+        """The predictions for the nodes that ``rows`` selects, by index or by mask."""
         arrays = {f.name: v[rows] for f in fields(self) if isinstance(v := getattr(self, f.name), np.ndarray)}
         return replace(self, **arrays)
 
     def changed(self) -> Prediction:
-        """The predictions that differ from the known class, the most confident first."""
+        """The predictions that differ from the known class, sorted by confidence, highest first."""
         if not self.of_classes:
             raise HandfulError(f"only classes can differ from a label, and this is a {self.kind} task")
         other = np.flatnonzero(self.known & (self.best != self.labels))
         return self.take(other[np.argsort(-self.confidence[other], kind="stable")])
 
     def judged(self) -> dict[str, dict[str, float]]:
-        """For each split, and for nodes without a split: the number of labelled nodes, and the ``accuracy``, or the
-        mean absolute ``error`` of a regression. The accuracy of several labels is the fraction of correct labels.
+        """For each split, and for the nodes in no split: the number of labelled nodes, and their ``accuracy``. In a
+        multi-label task, the accuracy is the fraction of correct labels. For a regression, the mean absolute ``error``
+        replaces the accuracy.
         """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
@@ -150,7 +153,7 @@ class Prediction:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The columns of a file by name, without embeddings."""
+        """The columns of an output file by name, without the embeddings."""
         result = {"id": self.ids, **self._named("predicted", self.predicted)}
         if self.of_classes:
             result["probability"] = self.confidence
@@ -165,7 +168,7 @@ class Prediction:
         return [] if self.kept is None else list(zip(self.kept_names, self.kept.T, strict=True))
 
     def _named(self, name: str, values: np.ndarray) -> dict[str, np.ndarray]:
-        """One column, or one column for each class or regression target."""
+        """Name the columns of ``values``: one column, or one for each class or regression target."""
         if values.ndim == 1:
             return {name: values}
         return {f"{name}({one})": column for one, column in zip(self.classes, values.T, strict=True)}
@@ -243,17 +246,18 @@ def predict(
     device: str | torch.device = "cpu",
     **how: Any,
 ) -> Prediction:
-    """Predict ``nodes`` with ``models``, one model after another, by exact inference on the full graph in bounded
-    memory.
+    """Predict ``nodes`` with each of ``models``, and average the predictions. The inference is exact, on the full
+    graph, and in bounded memory.
 
     Args:
-        models: one model, or one per seed; the probabilities or predicted values are averaged.
+        models: the models, such as one per seed.
         graph: a graph with the features that the models were trained on.
-        nodes: int64 ``(n,)``, the numbers of nodes; see ``choose_nodes``.
+        nodes: int64 ``(n,)``, the indices of the nodes; see ``choose_nodes``.
         decision: the rule that turns outputs into probabilities, and probabilities into a class.
         class_names: the names of the models' classes or labels; ``None`` for their indices.
         device: the device for the computation.
-        how: ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``; ``memory`` does not include the result.
+        how: the arguments ``sampler``, ``memory``, ``scratch`` and ``progress`` of ``infer``. The budget ``memory``
+            does not include the result.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=3&features=8")
@@ -293,10 +297,11 @@ def predict(
 
 
 def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
-    """Raise an error if ``graph`` does not have the ``width`` features of the training.
+    """Raise an error if ``graph`` does not have the ``width`` features that the model was trained on.
 
     Raises:
-        RunError: the features differ; the message names the columns of ``schema``, the schema of the training.
+        RunError: the features differ. If ``schema``, the schema of the training data, is given, the message names the
+            differing columns.
     """
     features = f"graph '{graph.name}' has {graph.num_features} features"
     if schema is not None:
@@ -333,7 +338,9 @@ def node_splits(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 
 
 def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kind) -> np.ndarray:
-    """The labels of ``nodes``, as indices into ``classes`` (matched by name); -1 or NaN for unknown labels."""
+    """The labels of ``nodes``, in the form of ``Prediction.labels``. Class names in ``graph`` are matched with
+    ``classes``.
+    """
     names = graph.class_names or tuple(str(i) for i in range(graph.num_classes or 0))
     y = None if graph.y is None else graph.y.cpu().numpy()[nodes]
     if kind == "regression":
@@ -353,12 +360,12 @@ def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kin
 
 
 def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:
-    """int64, the numbers of the selected nodes.
+    """The indices of the selected nodes, int64.
 
     Args:
-        graph: the graph of the nodes.
-        which: ``all``, ``unlabelled``, ``train``, ``val`` or ``test``; the path of a text file with an id on every
-            line; or ids.
+        graph: the graph that contains the nodes.
+        which: ``all``, ``unlabelled``, ``train``, ``val`` or ``test``; the path of a text file with one id per line; or
+            a sequence of ids.
 
     >>> graph = Graph.from_edge_index([[0], [1]], ids=["a", "b", "c"], y=[0, -1, 1])
     >>> choose_nodes(graph, "unlabelled"), choose_nodes(graph, ["c", "a"])

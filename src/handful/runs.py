@@ -1,4 +1,4 @@
-"""``open_run``: the models, results and predictions of a folder of runs."""
+"""``open_run`` opens a folder of runs, and gives access to their models, results and predictions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,18 @@ from handful.training.streamed import Progress
 
 DECISION = "decision.json"
 REFIT = "refit"
-"""The subfolder of a run with the models that were trained again on all labels."""
+"""The subfolder of a run for the models that were trained again on all labels."""
 
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A finished experiment, opened from its folder.
+    """A trained experiment, opened from its folder.
 
     Args:
         path: the folder.
-        experiment: the experiment; ``None`` for a run of ``fit``, which does not record the name of its graph.
-        folders: the folders of the seeds that have ended.
+        experiment: the experiment; ``None`` if the run was made by ``fit``, which does not record the name of the
+            graph.
+        folders: the run folders of all seeds whose training has finished.
     """
 
     path: Path
@@ -72,7 +73,7 @@ class OpenedRun:
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The evaluations of the seed with the best validation metric."""
+        """The evaluations during training, for the seed with the best validation metric."""
         return self.result.history
 
     @cached_property
@@ -86,8 +87,8 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models for predictions. If there are models that were trained again on all labels, these
-        are used.
+        """The folders of the models that make predictions: the models that were trained again on all labels, if there
+        are any; otherwise the models of all seeds.
         """
         again = self.path / REFIT
         return open_run(again).folders if (again / "config.json").exists() else self.folders
@@ -96,10 +97,10 @@ class OpenedRun:
 
     @property
     def decision(self) -> Decision:
-        """The decision rule for the average of the seeds.
+        """The decision rule for the predictions averaged over the seeds.
 
-        The rule comes from the assessment of the training, if any; otherwise from the mean threshold of the seeds
-        and the class weights of their loss.
+        If the assessment after training saved a rule, that rule is used. If no rule was saved, the rule has the mean
+        threshold of the seeds, and the class weights of their loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
@@ -115,7 +116,9 @@ class OpenedRun:
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
-        """The encoding of the run's graph: ``features``, ``class_names`` and ``schema``."""
+        """A description of the features and labels of the run's graph, with entries such as ``kind``, ``features``,
+        ``class_names`` and ``schema``.
+        """
         result = read_encoding(self.folders[0])
         kind, names, outputs = result.get("kind"), result.get("class_names"), self.model.out_features
         classes = max(2, outputs) if kind in ("binary", "multiclass") else outputs
@@ -126,7 +129,7 @@ class OpenedRun:
 
     @property
     def sampler(self) -> Sampler:
-        """The sampler of the training; ``FullGraph`` for a run of ``fit``."""
+        """The sampler that was used in training; ``FullGraph`` if the run was made by ``fit``."""
         return FullGraph() if self.experiment is None else self.experiment.sampler
 
     @cached_property
@@ -142,14 +145,16 @@ class OpenedRun:
     def load(
         self, graph: Source | None = None, nodes: Source | None = None, say: Say = warnings.warn, **options: Any
     ) -> Graph:
-        """A graph for predictions; the schema of the run encodes its tables.
+        """Load a graph to predict on. If the graph consists of tables, the schema of the run encodes them.
 
         Args:
             graph: a name or a path, as for ``handful.load``, or an edge list in memory, such as a table of pandas;
                 ``None`` for the graph of the run.
             nodes: the node table, if ``graph`` is an edge list.
-            say: called with warnings, such as unknown categories, or columns that differ from the columns in training.
-            options: ``strict``: raise an error for such columns; ``unknown``: the treatment of unknown ids in edges.
+            say: called with each warning, for example about unknown categories, or about columns that differ from those
+                in training.
+            options: ``strict``: whether to raise an error for such columns; ``unknown``: how to treat unknown ids in
+                edges.
         """
         asked = self.experiment
         if graph is None:
@@ -164,8 +169,9 @@ class OpenedRun:
         return load(graph, root=None if asked is None else asked.root)
 
     def _own(self, asked: Experiment, say: Say) -> Graph:
-        """The graph of the run, with the split of the best seed. If the graph has changed since the training, ``say``
-        is called."""
+        """The graph of the run, with the split of the best seed. If the graph has changed since training, ``say`` is
+        called with a warning.
+        """
         path = Path(asked.graph).expanduser()
         if self.schema is not None and is_tables(path):
             own = read_graph(path, schema=self.schema, say=say)
@@ -186,7 +192,7 @@ class OpenedRun:
 
     @cached_property
     def identities(self) -> list[dict[str, Any]]:
-        """The ``Graph.identity()`` of the graph of every seed; empty if the folder has no identities."""
+        """For each seed, the ``Graph.identity()`` of its graph; empty if it was not saved."""
         return [read_config(folder.config).get("data") or {} for folder in self.folders]
 
     @property
@@ -195,10 +201,10 @@ class OpenedRun:
         return len({str(one.get("split nodes")) for one in self.identities}) > 1
 
     def check(self, graph: Graph) -> Graph:
-        """Return ``graph`` if it has the features of the training.
+        """Check that ``graph`` has the features that the model was trained on, and return the graph for prediction.
 
         Raises:
-            RunError: they differ; for features the message names the columns.
+            RunError: the features differ, or the model uses labels as features and the classes differ.
         """
         check_features(graph, self.model.in_features, self.schema)
         names, own = graph.class_names, self.encoding.get("class_names")
@@ -219,15 +225,17 @@ class OpenedRun:
         scratch: Path | None = None,
         progress: Progress | None = None,
     ) -> Prediction:
-        """Predict ``nodes``: the mean of the seeds' predictions, and their spread.
+        """Predict ``nodes``: the mean and the spread of the predictions over the seeds.
 
         Args:
             graph: a graph, its name or its path; ``None`` for the graph of the run.
-            nodes: ``all``, ``unlabelled``, ``train``, ``val``, ``test``, a file of ids, or ids.
+            nodes: ``all``, ``unlabelled``, ``train``, ``val`` or ``test``; the path of a file with one id per line; or
+                a sequence of ids.
             device: the device for the computation.
             memory: the maximum anonymous memory of this process; see ``handful.infer``.
-            threshold: the decision threshold of the positive class; ``None`` for the threshold of the training.
-            embeddings: also compute the inputs of the last layer of the best seed's model.
+            threshold: the decision threshold of the positive class; ``None`` for the threshold that was chosen in
+                training.
+            embeddings: whether to add the embeddings; see ``embed``.
             scratch, progress: see ``handful.infer``.
         """
         if self.encoding["kind"] == "links":
@@ -241,8 +249,8 @@ class OpenedRun:
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """``(N,)``: for every node, the name of the predicted class, by the mean of the seeds' probabilities; for
-        several labels, the names of the predicted labels; for a regression, the predicted value.
+        """The predicted class name of every node, ``(N,)``, from the probabilities averaged over the seeds. In a
+        multi-label task, the names of all predicted labels; for a regression, the predicted value.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -258,16 +266,19 @@ class OpenedRun:
         return self.prediction(graph).probabilities
 
     def embed(self, graph: Graph | str | Path | None = None) -> np.ndarray:
-        """float32 ``(N, width)``: the input of the last layer of the best seed's model, for every node."""
+        """The embedding of every node, float32 ``(N, width)``: the input of the last layer in the model of the best
+        seed.
+        """
         data = self.check(graph if isinstance(graph, Graph) else self.load(graph))
         return embed(self.model, data, sampler=self.sampler).numpy()
 
 
 def open_run(path: str | Path) -> OpenedRun:
-    """Open the folder of an experiment, or of one run; or a repository ``USER/NAME`` of the Hugging Face Hub.
+    """Open the folder of an experiment or of a single run, or a repository ``USER/NAME`` on the Hugging Face Hub.
 
     Raises:
-        RunError: there is no run, no seed of the run has ended, or another version of handful wrote the run.
+        RunError: there is no run, no seed of the run has finished, or the run was written by an incompatible version of
+            handful.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -289,7 +300,8 @@ def open_run(path: str | Path) -> OpenedRun:
 
 
 def download_run(name: str) -> Path:
-    """The folder of a repository ``USER/NAME`` of the Hugging Face Hub, from the local cache or by a download.
+    """The local folder of a repository ``USER/NAME`` on the Hugging Face Hub. The repository is downloaded unless it is
+    in the local cache.
 
     Raises:
         RunError: there is no such repository, or ``huggingface_hub`` is not installed.
@@ -306,15 +318,16 @@ def download_run(name: str) -> Path:
 
 
 def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
-    """Train the experiment of a run again on all labelled nodes, for the median of its seeds' best epochs.
+    """Train the experiment of a run again, on all labelled nodes. The number of epochs is the median of the seeds' best
+    epochs.
 
     Args:
-        opened: the run; afterwards the run predicts with the new models, which are in its folder ``refit``.
+        opened: the run; the new models are saved in its subfolder ``refit``, and later predictions use them.
         resume: whether to continue an interrupted training.
-        how: ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
+        how: the arguments ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 
     Returns:
-        A description of the training.
+        A sentence that describes the new training.
     """
     asked = opened.experiment
     if asked is None:
@@ -330,7 +343,9 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
 
 
 def run_folders(folder: Path) -> Sequence[RunFolder]:
-    """The run folders of an experiment, in the order of its seeds; or ``folder`` itself, if it is a run folder."""
+    """The run folders of an experiment, in the order of its seeds. If ``folder`` is itself a run folder, the result is
+    only this folder.
+    """
     own = RunFolder(folder)
     if own.metrics.exists() or own.result.exists():
         return [own]
@@ -338,7 +353,7 @@ def run_folders(folder: Path) -> Sequence[RunFolder]:
 
 
 def find_schema(path: str | Path) -> Schema:
-    """The schema of a run or of a saved graph.
+    """The schema of the run or the saved graph at ``path``.
 
     Raises:
         RunError: ``path`` has no schema.

@@ -1,1 +1,3 @@
-"""Benchmarks of handful against PyG. Both run alternately in one process, and the results are ratios."""
+"""Benchmarks of handful against PyG. handful and PyG run alternately in one process, and the results are ratios of
+their times.
+"""

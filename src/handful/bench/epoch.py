@@ -1,8 +1,8 @@
-"""The time of a training epoch of PyG, of handful, and of the matrix products alone, measured alternately.
+"""The time of a training epoch in PyG and in handful, and of its matrix products alone. The measurements alternate.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
-dropout and Adam. The floor is the time of the dense matrix products of handful's epoch alone, forward and backward,
-each in its fastest layout on the device.
+dropout and Adam. The floor is the time of the dense matrix products in handful's epoch, forward and backward. Each
+product has its fastest layout on the device.
 """
 
 from __future__ import annotations
@@ -49,19 +49,21 @@ PIECES: dict[str, tuple[str, ...]] = {
     "norm, ReLU, dropout": ("NormAct", "_Act", "norm", "relu", "threshold", "dropout", "bernoulli"),
     "optimiser": ("Optimizer", "adam", "addcdiv", "addcmul", "lerp", "sqrt"),
 }
-"""The pieces of an epoch. A profiled operation belongs to the first piece with a matching part of its name."""
+"""The pieces of an epoch, each with substrings of operation names. A profiled operation belongs to the first piece with
+a matching substring.
+"""
 GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02"
 """A synthetic graph like ogbn-products, with a tenth of its nodes."""
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
-    """Measure the seconds per epoch of every way to train, and their ratios; on a CPU also the pieces of each epoch, on
-    a GPU the memory.
+    """Measure the time per epoch of every variant (PyG, handful, and the floors), and the ratios of these times. On a
+    CPU, also measure the pieces of each epoch; on a GPU, the peak memory.
 
     Args:
-        experiment: the graph, model, parts and device; its first seed is the seed of weights, parts and dropout.
-        rounds: the number of measurements of each way; the result is the median.
-        say: called with the name of the current work.
+        experiment: the graph, model, parts and device; its first seed determines weights, parts and dropout.
+        rounds: the number of measurements of each variant; the result is the median.
+        say: called with the name of the current task.
     """
     assert isinstance(experiment.sampler, RandomNodes)
     device, parts = usable_device(experiment.device), experiment.sampler.parts
@@ -115,8 +117,8 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Epoch]:
 
 
 def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
-    """The number of rows that each layer computes in a part: the training nodes in the last layer, all nodes in other
-    layers.
+    """The number of rows that each layer computes in a part: the number of training nodes for the last layer, and of
+    all nodes for the other layers. The last layer also computes all nodes if an output projection follows it.
     """
     assert isinstance(experiment.sampler, RandomNodes)
     nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
@@ -125,10 +127,11 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 
 
 def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torch.device) -> dict[str, Epoch]:
-    """The dense products of an epoch, each in its fastest layout on ``device``, on separate buffers.
+    """Functions, by name, that each compute only the dense products of an epoch. Each product has its fastest layout on
+    ``device`` and its own buffers.
 
-    A layer has two products of one shape: one for the neighbours and one for the node itself. The two products can run
-    one after the other or as one product of twice the width, with each operand in row or column order. The fastest
+    A layer has two products of the same shape: one for the neighbours and one for the node itself. The two products can
+    run one after the other or as one product of twice the width, with each operand in row or column order. The fastest
     layout depends on the device, so all layouts are tried first. No training epoch can be faster than these products.
     On a CPU without bfloat16 instructions, there is no separate floor for bfloat16: handful multiplies in float32, and
     torch is much slower.
@@ -155,7 +158,7 @@ def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torc
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The name of the floor in ``ways`` for the way ``name``.
+    """The name of the floor with which the variant ``name`` is compared; ``ways`` has all measured variants.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'
@@ -165,7 +168,9 @@ def floor_of(name: str, ways: dict[str, Any]) -> str:
 
 @torch.no_grad()
 def fastest(n: int, k: int, m: int, dtype: torch.dtype, device: torch.device) -> Callable[[], object]:
-    """A function that computes two products ``(n, k) · (k, m)`` in their fastest layout, into existing buffers."""
+    """A function that computes two products ``(n, k) · (k, m)`` in their fastest layout and writes them to existing
+    buffers.
+    """
 
     def both_orders(a: int, b: int) -> list[Tensor]:
         return [torch.randn(a, b, device=device).to(dtype), torch.randn(b, a, device=device).to(dtype).T]
@@ -212,7 +217,7 @@ def peak_bytes(epoch: Epoch, device: torch.device) -> int:
 
 
 def epoch_table(result: dict[str, Any]) -> Table:
-    """Make a table of the result, with the pieces of an epoch on a CPU, or the memory on a GPU."""
+    """Make a table of the result. The table shows the pieces of an epoch on a CPU, and the peak memory on a GPU."""
     seconds, pieces, peaks = result["seconds"], result["pieces"], result["peak_bytes"]
     more = list(pieces["handful_fp32"]) if pieces else ["GiB beyond what stays"]
     rows = []

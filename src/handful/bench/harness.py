@@ -1,4 +1,4 @@
-"""Alternating measurements: every task runs once per round. A ratio is computed per round; the result is the median.
+"""Alternating measurements: every task runs once per round.
 
 Other programs on the machine slow all tasks of a round by about the same factor. So the ratio of two tasks is computed
 in every round, and the result is the median of the ratios.
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import torch
 
 Say = Callable[[str], None]
-"""A function that shows the name of the current work."""
+"""A function that shows the name of the current task."""
 SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
-"""A small graph for a first epoch, so that compilation is not measured."""
+"""A small graph for a first epoch that is not measured, since it includes the compilation."""
 
 
 @dataclass(frozen=True)
 class Turns:
-    """The seconds of each task in each round.
+    """The time of each task in each round, in seconds.
 
     >>> turns = Turns({"theirs": [4.0, 12.0, 6.0], "ours": [2.0, 4.0, 2.0]})
     >>> turns.medians, turns.ratio("theirs", "ours")
@@ -35,11 +35,11 @@ class Turns:
 
     @property
     def medians(self) -> dict[str, float]:
-        """The median of the seconds over the rounds, by task."""
+        """The median time of each task over the rounds, in seconds."""
         return {name: median(took) for name, took in self.seconds.items()}
 
     def ratios(self, above: str, below: str) -> list[float]:
-        """The seconds of ``above`` divided by the seconds of ``below``, in each round."""
+        """For each round, the time of task ``above`` divided by the time of task ``below``."""
         return [a / b for a, b in zip(self.seconds[above], self.seconds[below], strict=True)]
 
     def ratio(self, above: str, below: str) -> float:
@@ -51,9 +51,10 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
     """Run all tasks in every round; every second round runs in reverse order.
 
     Args:
-        works: the tasks, functions that return their seconds. Compile the kernels before.
+        works: the tasks by name; each is a function that runs the task and returns its time in seconds. Kernels must
+            already be compiled.
         rounds: the number of runs of each task.
-        say: called with the name of the current work.
+        say: called with the name of the current task.
     """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for k in range(rounds):
@@ -64,7 +65,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device | None = None) -> float:
-    """The seconds of ``work``; if ``device`` is a GPU, including the computation on the GPU."""
+    """The time of ``work`` in seconds, including the computation on the GPU if ``device`` is one."""
     from torch import cuda
 
     waits = device is not None and device.type == "cuda"

@@ -1,6 +1,7 @@
-"""The time of an epoch of random-node batches: PyG's loader and handful's loader, alternately in one process.
+"""The time of an epoch of random-node batches from PyG's loader and from handful's loader. The two loaders run
+alternately in one process.
 
-The graph has no features: the benchmark measures only nodes and edges. The loaders yield a ``Data`` with
+The graph has no features, so that only the sampling of nodes and edges is measured. The loaders yield a ``Data`` with
 ``edge_index``.
 """
 
@@ -24,20 +25,23 @@ from handful.training.cost import peak_ram, resting_ram
 from handful.vocabulary import shown
 
 FEW = 2
-"""The smallest number of parts for handful, to show that the cost does not grow with the number of parts."""
+"""handful is also measured with this small number of parts, to show that the cost does not grow with the number of
+parts.
+"""
 WHOLE = 20
-"""With more parts than this, PyG's epoch is extrapolated from its first batches."""
+"""If there are more parts than this, the time of PyG's epoch is extrapolated from its first batches."""
 
 
 def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: int, say: Say) -> dict[str, Any]:
-    """Measure the seconds per epoch of every loader, their ratios, and the memory of handful's loader besides the CSR.
+    """Measure the time per epoch of every loader, the ratios of these times, and the memory that handful's loader needs
+    in addition to the CSR.
 
     Args:
         nodes, edges: the size of the synthetic graph. The number of directed edges is approximate.
         parts: the numbers of parts to measure.
         rounds: the number of measurements of each loader; the result is the median.
         seed: the seed of the graph and of the parts.
-        say: called with the name of the current work.
+        say: called with the name of the current task.
     """
     theirs = partial(require_pyg("loader").loader.RandomNodeLoader, shuffle=True)
     if min(parts) < 1 or max(parts) > nodes:
@@ -71,7 +75,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
 
 
 def whole_epoch(batches: Iterable[Any]) -> float:
-    """The seconds to iterate over all ``batches``."""
+    """The time to iterate over all ``batches``, in seconds."""
     start = perf_counter()
     for batch in batches:
         del batch  # without this, two batches would be in memory
@@ -79,14 +83,16 @@ def whole_epoch(batches: Iterable[Any]) -> float:
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:
-    """The seconds of an epoch of nodes and CSR, as in handful's own training, without prefetching."""
+    """The time of an epoch of handful's own sampler, in seconds. The sampler yields nodes and a CSR, as in training,
+    but without prefetching.
+    """
     return whole_epoch(RandomNodes(m).subgraphs(graph, seed, epoch=0))
 
 
 def started_epoch(loader: Any, count: int = 6) -> float:
-    """Seconds of an epoch, extrapolated from its first ``count`` batches.
+    """The time of an epoch in seconds, extrapolated from its first ``count`` batches.
 
-    The first batch counts once, since it includes the permutation of the whole epoch.
+    The first batch is not extrapolated, since its time includes the permutation of the whole epoch.
     """
     loop, start = iter(loader), perf_counter()
     next(loop)
@@ -98,7 +104,9 @@ def started_epoch(loader: Any, count: int = 6) -> float:
 
 
 def _extra_memory(run: Callable[[], float], graph: Graph) -> float:
-    """The growth of the peak resident size during ``run``, divided by the size of the CSR; NaN outside Linux."""
+    """The peak resident memory during ``run``, minus the resident memory before ``run``, divided by the size of the
+    CSR; NaN except on Linux.
+    """
     before = resting_ram()
     run()
     if sys.platform != "linux":
@@ -115,7 +123,7 @@ def synthetic_data(nodes: int, edges: int, seed: int) -> tuple[Graph, Any]:
 
 
 def loader_table(result: dict[str, Any]) -> Table:
-    """Make a table of the result: a row for each number of parts."""
+    """Make a table of the result, with a row for each number of parts."""
     seconds, ratio, extra = result["seconds"], result["ratio"], result["peak_extra_memory_over_csr_of"]
     rows = []
     for m in sorted({int(name.rpartition("_m")[2]) for name in seconds}):

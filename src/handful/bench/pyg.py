@@ -1,4 +1,4 @@
-"""PyG in the benchmarks: the same model, written as a PyG user writes it."""
+"""The PyG side of the benchmarks: the same model, written as a PyG user would write it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handful.training.loss import node_loss
 
 
 def require_pyg(bench: str) -> Any:
-    """The package ``torch_geometric``; or an error with the command that installs it."""
+    """The package ``torch_geometric``; if it is not installed, raise an error that shows the command to install it."""
     try:
         import torch_geometric.loader
         import torch_geometric.nn
@@ -30,13 +30,15 @@ def require_pyg(bench: str) -> Any:
 
 
 def layer_widths(experiment: Experiment, graph: Graph) -> list[int]:
-    """The width of the features, of each hidden layer and of the output."""
+    """The number of features, the width of each hidden layer, and the number of outputs."""
     options = experiment.options
     return [graph.num_features, *[options["hidden"]] * (options["layers"] - 1), graph.num_outputs]
 
 
 def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
-    """The experiment's model: PyG's convolution plus a Linear of its input, then norm, ReLU and dropout."""
+    """The experiment's model in PyG. Each layer is PyG's convolution plus a Linear of the layer's input; norm, ReLU and
+    dropout follow every layer but the last.
+    """
     pyg, options = require_pyg("epoch"), experiment.options
     convs: dict[str, Callable[[int, int], nn.Module]] = {"sage": pyg.nn.SAGEConv, "gat": pyg.nn.GATConv}
     norms: dict[str, Callable[[int], nn.Module]] = {"ln": nn.LayerNorm, "bn": nn.BatchNorm1d}
@@ -64,12 +66,12 @@ def pyg_model(experiment: Experiment, graph: Graph) -> nn.Module:
 
 
 def pyg_epoch(experiment: Experiment, graph: Graph, csr: bool = False, most: int | None = None) -> Callable[[], None]:
-    """A function that runs an epoch of PyG's loader and model, on ``edge_index`` or on a CSR adjacency made for each
-    batch.
+    """A function that trains PyG's model for one epoch on batches of PyG's loader. If ``csr``, it converts the
+    ``edge_index`` of each batch to a CSR adjacency.
 
-    The loader runs on the CPU, as in PyG's examples, and its batches move to the experiment's device. An epoch has the
-    parts of the experiment's sampler, but at most ``most`` parts. If the sampler has no parts, an epoch has the full
-    graph.
+    The loader runs on the CPU, as in PyG's examples, and its batches move to the experiment's device. The number of
+    batches is the number of parts in the experiment's sampler, but at most ``most``. If the sampler has no parts, the
+    batch is the full graph.
     """
     pyg, data, device = require_pyg("epoch"), to_pyg(graph), torch.device(experiment.device)
     torch.manual_seed(experiment.seeds[0])

@@ -1,4 +1,4 @@
-"""Epochs with and without a memory budget, on graphs of growing size."""
+"""The time of training epochs with and without a memory budget, on graphs of growing size."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ from handful.training.loop import Loop, train_epoch
 from handful.vocabulary import shown
 
 PHASES = ("reading edges", "cutting parts", "reading features", "training")
-"""The phases that ``shuffled`` reports, and the training steps. The first phase includes the random partition."""
+"""The phases of an epoch: those that ``shuffled`` reports, and the training steps. The first phase includes the random
+partition.
+"""
 _IO = Path("/proc/self/io")
 
 
 def bench_scale(
     experiments: Sequence[Experiment], memory: int, rounds: int, folder: Path | None, say: Say
 ) -> dict[str, Any]:
-    """Make each graph on disk, and train epochs on it alternately with and without the budget.
+    """Write each graph to disk, and train epochs on it alternately with and without the budget.
 
     Args:
         experiments: experiments with synthetic graphs; only the first seed of each is used.
         memory: the budget in bytes.
         rounds: the number of measurements with and without the budget; the result is the median.
-        folder: the folder for the graphs until they are measured; ``None`` for the system's temporary folder.
-        say: called with the name of the current work.
+        folder: where each graph is stored while it is measured; ``None`` for the system's temporary folder.
+        say: called with the name of the current task.
     """
     if not _IO.exists():
         raise HandfulError("bench scale reads /proc/self/io: run it on Linux")
@@ -64,8 +66,8 @@ def bench_scale(
 
 
 class Watch(Callback):
-    """Measure the seconds of each phase of an epoch: the time before a progress report belongs to the reported
-    phase.
+    """Measure the time of each phase of an epoch. Each progress report adds the time since the previous report to the
+    phase that it names.
     """
 
     def __init__(self) -> None:
@@ -78,16 +80,16 @@ class Watch(Callback):
         self.since = now
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Add the time of a step up to its gradient."""
+        """Add the time since the last report to the training phase."""
         self.on_progress(loop, "training", 0.0)
 
     def on_epoch(self, loop: Loop) -> None:
-        """Add the remaining time of the last step."""
+        """Add the time since the last gradient to the training phase."""
         self.on_progress(loop, "training", 0.0)
 
 
 def measure(experiment: Experiment, memory: int, rounds: int) -> dict[str, Any]:
-    """Train epochs alternately with and without the budget, and measure seconds, peak memory and disk traffic."""
+    """Train epochs alternately with and without the budget, and measure time, peak memory and disk traffic."""
     seed = experiment.seeds[0]
     for execution in (InMemory(), WithinBudget(memory=1 << 50)):
         warm = experiment.with_(graph=SMALL).begin(load(SMALL), seed)
@@ -123,9 +125,7 @@ def measure(experiment: Experiment, memory: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_epoch(loop: Loop) -> dict[str, float]:
-    """Train one epoch, and measure its seconds (total and by phase), its disk traffic, and its peak anonymous
-    memory.
-    """
+    """Train one epoch, and measure its time (total and per phase), its disk traffic, and its peak anonymous memory."""
     peak, on = 0, True
 
     def look() -> None:
@@ -153,7 +153,7 @@ def disk_bytes() -> dict[str, int]:
 
 
 def scale_tables(result: dict[str, Any]) -> list[Table]:
-    """Make a table of the result, and a table of the phases of an epoch within the budget."""
+    """Make two tables: the result, and the time of each phase of an epoch within the budget."""
     head = ["nodes", "edges", "graph", "in memory, s", "budget, s", "rate", "peak", "disk read", "ns/edge"]
     rows, phases = [], []
     for graph in result["graphs"]:

@@ -27,7 +27,7 @@ MODELS: dict[str, type[Network]] = {
 
 
 def model_defaults(name: str) -> dict[str, Any]:
-    """The options of a model by name, and their defaults.
+    """The default value of each option of the model ``name``.
 
     >>> model_defaults("graphland-sage")
     {'hidden': 512, 'layers': 3, 'dropout': 0.2}
@@ -38,10 +38,10 @@ def model_defaults(name: str) -> dict[str, Any]:
 
 
 def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model: the ``given`` options, and the defaults of the other options. No model is made.
+    """All options of a model: the ``given`` ones, and the defaults of the others. No model is created.
 
     Raises:
-        HandfulError: the model does not exist, has no such option (the message has the nearest names), or does not
+        HandfulError: the model does not exist, has no such option (the message suggests similar names), or does not
             accept a value.
     """
     defaults = model_defaults(name)
@@ -52,7 +52,7 @@ def model_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_model(name: str, in_features: int, out_features: int, **options: Any) -> Network:
-    """Make a model by name. An unknown option raises an error with the nearest names.
+    """Make a model by name. For an unknown option, the error message suggests similar names.
 
     >>> make_model("sage", in_features=8, out_features=3, hidden=16, layers=2).depth
     2
@@ -62,6 +62,6 @@ def make_model(name: str, in_features: int, out_features: int, **options: Any) -
 
 
 def model_name(model: nn.Module | type[nn.Module]) -> str | None:
-    """The name under which ``make_model`` makes this kind of model; ``None`` for a class that is not registered."""
+    """The name that ``make_model`` has for the class of this model; ``None`` for a class that is not registered."""
     kind = model if isinstance(model, type) else type(model)
     return next((name for name, cls in MODELS.items() if kind is cls), None)

@@ -28,11 +28,11 @@ class Stack(Network):
     embeds = True
     """Whether ``embed`` in evaluation mode does more than convert the dtype."""
     last_gives_logits = False
-    """Whether the last layer gives the logits, and not the head."""
+    """Whether the output of the last layer is already the logits, so that ``head`` does nothing."""
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
-        """The input of the first layer, from the features."""
+        """Compute the input of the first layer from the features."""
 
     @abstractmethod
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class Stack(Network):
 
     @abstractmethod
     def head(self, h: Tensor) -> Tensor:
-        """The logits from the last layer's output."""
+        """Compute the logits from the last layer's output."""
 
     def forward(self, batch: Batch) -> Tensor:
         known = self.knows_hop(batch.x)
@@ -58,11 +58,13 @@ class Stack(Network):
         return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)
 
     def knows_hop(self, x: Tensor) -> bool:
-        """Whether rows of ``x`` are [own ‖ aggregated], and not only features."""
+        """Whether each row of ``x`` is [own ‖ aggregated features], and not only the node's own features."""
         return self.hop is not None and x.shape[1] > self.in_features
 
     def first_layer(self, x: Tensor) -> Tensor:
-        """Compute layer 0 from rows [own ‖ aggregated]; more columns belong to more hops."""
+        """Compute layer 0 from rows [own ‖ aggregated features]. Any further columns, which belong to later hops, are
+        ignored.
+        """
         rows = x[:, : 2 * self.in_features]
         return self.layer(0, KnownHop.of(rows, next(self.parameters()).dtype), rows)
 
@@ -79,14 +81,14 @@ class Stack(Network):
         return h
 
     def infer_layer(self, i: int, adj: Adjacency, h: Tensor, chunks: Chunks) -> Tensor:
-        """``layer``, computed in chunks of targets. A subclass may override it to compute values once for all
-        chunks.
+        """Compute ``layer`` in chunks of targets. A subclass may override this method, for example to compute only once
+        the values that all chunks need.
         """
         return chunks.map_targets(partial(self.layer, i, h=h), adj)
 
 
 class NormAct(nn.Module):
-    """norm → ReLU → dropout, in one pass; a LayerNorm may have no ReLU after it."""
+    """norm → ReLU → dropout, in one pass. If ``relu`` is false, norm → dropout."""
 
     def __init__(self, norm: Norm, features: int, p: float, relu: bool = True) -> None:
         super().__init__()
@@ -111,7 +113,7 @@ class NormAct(nn.Module):
 
 
 class Conv(nn.Module, ABC):
-    """A graph convolution from all sources of an adjacency to its targets, plus an optional linear skip."""
+    """A graph convolution from the sources of an adjacency to its targets, plus an optional linear skip connection."""
 
     widens = False
     """Whether the convolution accepts float16 features without a conversion, and computes in the dtype of its
@@ -126,24 +128,27 @@ class Conv(nn.Module, ABC):
 class Backbone(Stack):
     """A stack of ``layers`` convolutions.
 
-    A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. Without an output projection, the last
-    convolution gives the logits. With an output projection, norm, ReLU and dropout follow every convolution, and a
-    Linear gives the logits. An input projection is a Linear and dropout before the first layer.
+    A layer is conv(h) [+ Linear(h) if ``residual``] → norm → ReLU → dropout. If there is no output projection, the
+    output of the last convolution is the logits. If there is one, norm, ReLU and dropout follow every convolution, and
+    a final Linear gives the logits. An input projection is a Linear and dropout before the first layer.
 
     The paper uses the architectures of tunedGNN (Luo et al., 2024). tunedGNN also drops features (``input_dropout``),
     uses two logits for two classes (``two_logits``), and adds a self-loop to every node, as GCN and GAT always do.
 
     Args:
-        in_features: the number of features.
-        out_features: the number of logits: ``graph.num_outputs`` (one for two classes), or one per class.
+        in_features: the number of input features.
+        out_features: the number of logits, usually ``graph.num_outputs``: one per class, or one if there are two
+            classes.
         hidden: the width of the layers.
         layers: the number of convolutions.
         dropout: the fraction of activations that a training step drops.
-        norm: norm: `bn` (BatchNorm), `ln` (LayerNorm) or `none`.
+        norm: the normalisation: `bn` (BatchNorm), `ln` (LayerNorm) or `none`.
         residual: add a Linear of the layer's input to the output of its convolution.
         input_dropout: the fraction of features that a training step drops.
-        two_logits: whether a binary task (``out_features`` is 1) has two logits, with a softmax and cross-entropy.
-        input_projection, output_projection: see above.
+        two_logits: whether a binary task (``out_features`` is 1) uses two logits, with softmax and cross-entropy,
+            instead of one.
+        input_projection: whether there is a Linear, with dropout, before the first layer.
+        output_projection: whether a Linear after the last layer gives the logits.
         options: the options of the subclass.
     """
 
@@ -186,7 +191,7 @@ class Backbone(Stack):
 
     @abstractmethod
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
-        """Make the convolution of one layer; ``final`` if the output of the convolution is the logits."""
+        """Make the convolution of one layer; ``final`` is true if the output of the convolution is the logits."""
 
     @classmethod
     def first_hop(cls, options: Mapping[str, Any]) -> Hop | None:
@@ -194,7 +199,7 @@ class Backbone(Stack):
 
     @classmethod
     def aggregation(cls, options: Mapping[str, Any]) -> Hop | None:
-        """The aggregation of a layer; ``None`` if the aggregation is not linear."""
+        """The linear aggregation of a layer; ``None`` if the aggregation is not linear."""
         return None
 
     @property
@@ -238,10 +243,10 @@ class Backbone(Stack):
 
 
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
-    """Whether A(XW) is cheaper than (AX)W. One gathered value counts as eight multiplications.
+    """Whether A(XW) is cheaper than (AX)W. The cost model counts one gathered value as eight multiplications.
 
-    If X has a gradient, A(XW) may cost a tenth more and is still chosen, since it keeps no AX for the backward pass. If
-    X has no gradient, (AX)W needs no aggregation in the backward pass.
+    If X needs a gradient, A(XW) is chosen even if it costs up to 10% more, since it stores no AX for the backward pass.
+    If X needs no gradient, (AX)W has no aggregation in the backward pass.
     """
     if not adj.in_memory:
         return False  # X is read by blocks: every chunk of targets would compute X W again

@@ -18,7 +18,7 @@ from handful.nn.network import Chunks, Heads
 class GATConv(Conv):
     """h'_v = Σ_u α_vu W h_u + b over u → v and v itself, α_vu = softmax_u(leaky_relu(a_s · W h_u + a_t · W h_v, 0.2)).
 
-    Heads are concatenated, or averaged if ``average`` is set.
+    The outputs of the heads are concatenated; if ``average`` is true, they are averaged.
     """
 
     def __init__(self, in_features: int, out_features: int, heads: int = 1, average: bool = False) -> None:
@@ -37,7 +37,7 @@ class GATConv(Conv):
         return linear(h, self.linear.weight).view(len(h), self.heads, self.channels)
 
     def scores(self, z: Tensor) -> Tensor:
-        """a_s · W h, ``(rows, heads)``."""
+        """a_s · W h, ``(rows, heads)``, from ``z`` = W h."""
         return (z * self.source).sum(-1)
 
     def forward(self, adj: Adjacency, h: Tensor, skip: nn.Linear | None = None) -> Tensor:
@@ -45,7 +45,7 @@ class GATConv(Conv):
         return self.attend(adj, h, z, self.scores(z), skip)
 
     def attend(self, adj: Adjacency, h: Tensor, z: Tensor, a_source: Tensor, skip: nn.Linear | None) -> Tensor:
-        """The output of the layer, given the values and scores of all sources."""
+        """Compute the output of the layer from the values ``z`` and the scores ``a_source`` of all sources."""
         a_target = (adj.own(z) * self.target).sum(-1)
         out = adj.attend(z, a_source, a_target)
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
@@ -53,8 +53,8 @@ class GATConv(Conv):
 
 
 class GAT(Backbone):
-    """GAT; see ``Backbone`` for the arguments. The ``heads`` divide the hidden width; the last layer averages the
-    heads.
+    """GAT; see ``Backbone`` for the arguments. The outputs of the ``heads`` are concatenated to the width ``hidden``.
+    If the last convolution gives the logits, it averages the outputs of the heads instead.
 
     >>> model = GAT(8, 3, hidden=16, layers=2, heads=4)
     >>> model.options["heads"], model.depth

@@ -34,12 +34,12 @@ class PairMLP(nn.Module):
 class GraphLandSAGE(Stack):
     """GraphSAGE with an MLP in each layer: h + MLP([LN h ‖ mean of the neighbours' LN h]).
 
-    Linear → dropout → GELU → Linear comes before the layers, and LN → Linear → GELU → Linear comes after the layers.
+    Before the layers: Linear → dropout → GELU → Linear. After the layers: LN → Linear → GELU → Linear.
 
     Args:
-        in_features, out_features: the number of features and of logits.
+        in_features, out_features: the number of input features, and the number of logits.
         hidden: d, the width of all layers.
-        layers: the number of graph layers; see ``PairMLP``.
+        layers: the number of layers, each with a ``PairMLP``.
         dropout: the fraction of activations that a training step drops.
 
     >>> GraphLandSAGE(8, 3, hidden=16, layers=2).depth
@@ -84,5 +84,7 @@ class GraphLandSAGE(Stack):
         return self.output(h)  # type: ignore[no-any-return]
 
     def drop(self, layer: int, which: int, h: Tensor) -> Tensor:
-        """Apply dropout number ``which`` of a layer to ``h``; layer 0 is the embedding."""
+        """Apply dropout to ``h``. ``which`` is the index of this dropout within its ``layer``; layer 0 is the
+        embedding.
+        """
         return drop(h, self.dropout, self.training, derive_seed(self.step_seed, layer, which))

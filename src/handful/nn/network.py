@@ -1,8 +1,8 @@
-"""The base class of all models: forward pass on a batch, inference in chunks of rows, and a list of the layers.
+"""The base class of all models: the forward pass on a batch, inference in chunks of rows, and the list of layers.
 
 A layer runs on the device of its parameters, so a model that does not fit on one device can use several devices.
-Activations may be recomputed in the backward pass. Both options leave the result unchanged: dropout is a function of
-``step_seed``, so a second run of a layer gives the same output.
+Activations may be recomputed in the backward pass. Neither several devices nor recomputation changes the result:
+dropout is a function of ``step_seed``, so a layer that runs again gives the same output.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ T = TypeVar("T")
 Width = Annotated[int, Range(1, 2**20)]
 Depth = Annotated[int, Range(1, 1000)]
 Heads = Annotated[int, Range(1, 1024)]
-"""The maximum sizes of a model. With larger sizes, even listing the layers takes too long."""
+"""The allowed sizes of a model. For larger sizes, even listing the layers would take too long."""
 Features = Annotated[int, Range(1, 2**31)]
 
 
 class Network(nn.Module, ABC):
-    """A model that takes a ``Batch``. ``step_seed``, which the training loop sets before a step, determines all
-    dropout.
+    """A model that takes a ``Batch``. The attribute ``step_seed`` determines all dropout; the training loop sets it
+    before each step.
 
     Args:
-        in_features: the number of features.
+        in_features: the number of input features.
         out_features: the number of logits.
         options: all other arguments, as for ``make_model``. The model keeps its options, so that a saved model can be
             made again.
     """
 
     takes_batch = True
-    """The training loop calls this module with a ``Batch``, not with ``(x, edge_index)``."""
+    """Whether the training loop calls this module with a ``Batch``, instead of ``(x, edge_index)``."""
     sums_neighbors = True
-    """Whether each layer uses other nodes only in weighted sums over edges, with any weights."""
+    """Whether a layer uses other nodes only in weighted sums over edges, with arbitrary edge weights."""
     sees_all = False
     """Whether every layer depends on all nodes of a batch, so that all layers must share one subgraph."""
     checkpoint_activations = False
-    """Whether training keeps only the input of a layer, and runs the layer again in the backward pass."""
+    """Whether training stores only the input of each layer, and runs the layer again in the backward pass."""
 
     units: tuple[list[float], list[float]] | None = None
-    """For regression: the means and standard deviations of the training labels. The model predicts standardised
-    labels.
+    """For regression: the means and the standard deviations of the training labels, since the model predicts
+    standardised labels.
     """
 
     def __init__(self, in_features: int, out_features: int, **options: Any) -> None:
@@ -105,8 +105,8 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """The number of layers, from the first, that need all nodes of a batch for the statistics of BatchNorm in
-        training mode. If it is 0, nodes more than ``depth`` hops from all targets have no effect.
+        """How many of the first layers need all nodes of a batch, as for the statistics of BatchNorm in training mode.
+        If this number is 0, nodes more than ``depth`` hops from every target have no effect.
         """
 
     def too_small(self, batch: Batch) -> bool:
@@ -115,23 +115,27 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def blocks(self) -> list[list[nn.Module]]:
-        """The modules of each layer, in the order in which layers run; every module belongs to a layer."""
+        """The modules of each layer. Layers are in the order in which they run, and every module belongs to a layer."""
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """The logits of the last layer's targets; of all nodes, if the layers are square."""
+        """The logits of the last layer's targets. If sources and targets are the same nodes, these are all nodes."""
 
     @abstractmethod
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """``forward`` on a whole graph in evaluation mode, in chunks of rows, so that the temporaries stay small."""
+        """Compute ``forward`` on a whole graph in evaluation mode. The computation runs in chunks of rows, so that
+        temporary arrays stay small.
+        """
 
     @abstractmethod
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """The input of the layer that gives the logits, in evaluation mode, computed as in ``infer``."""
+        """The node embeddings in evaluation mode: the input of the layer that gives the logits. The computation runs in
+        chunks, as in ``infer``.
+        """
 
     def run_layer(self, i: int, layer: Callable[..., T], *args: Any) -> T:
-        """Run ``layer(*args)`` on the device of layer ``i``. With activation checkpointing, the backward pass runs the
-        layer again.
+        """Run ``layer(*args)`` on the device of layer ``i``. If activation checkpointing is on, the backward pass runs
+        the layer again.
         """
         block = self.blocks()[i]
         device = device_of(block)
@@ -149,8 +153,8 @@ class Network(nn.Module, ABC):
 
     @contextmanager
     def second_run(self, block: Sequence[nn.Module], seed: int) -> Iterator[None]:
-        """In this context, dropout uses ``seed``, and the running statistics, which already include this batch, do not
-        change.
+        """A context in which a layer runs again: dropout uses ``seed``, and the running statistics, which already
+        include this batch, do not change.
         """
         now = self.step_seed
         buffers = [(m, *named) for top in block for m in top.modules() for named in m.named_buffers(recurse=False)]
@@ -168,7 +172,7 @@ class Network(nn.Module, ABC):
 
 @cache
 def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
-    """The options of a model and of its base classes, with their types and defaults."""
+    """The options that a model and its base classes declare, with their types and defaults."""
     result: dict[str, inspect.Parameter] = {}
     for cls in model.__mro__:
         if issubclass(cls, Network) and "__init__" in vars(cls):
@@ -180,15 +184,15 @@ def declared_options(model: type[Network]) -> dict[str, inspect.Parameter]:
 
 
 def arguments(scope: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a constructor by name, from ``locals()`` at its start, merged with the entries of
-    ``options``.
+    """The arguments of a constructor by name, including those in ``options``. ``scope`` is ``locals()`` at the start of
+    the constructor.
     """
     named = {name: value for name, value in scope.items() if name not in ("self", "__class__", "options")}
     return {**named, **scope.get("options", {})}
 
 
 class Chunks:
-    """Inference in chunks of rows, with the results in memory.
+    """Computes a layer in chunks of rows, and keeps the result in memory.
 
     Args:
         rows: the number of rows in a chunk.
@@ -198,11 +202,13 @@ class Chunks:
         self.rows = rows
 
     def of_rows(self, count: int) -> list[int]:
-        """The first row of each chunk of ``count`` rows, and the end of the last chunk."""
+        """The boundaries of the chunks, if there are ``count`` rows: the first row of each chunk, and the end of the
+        last one.
+        """
         return [*range(0, count, self.rows), count]
 
     def of_targets(self, adj: Adjacency) -> list[int]:
-        """The first target of each chunk of ``adj``, and the end of the last chunk."""
+        """The boundaries of the chunks of ``adj``: the first target of each chunk, and the end of the last one."""
         return self.of_rows(adj.num_targets)
 
     def split(self, x: Tensor) -> Iterator[Tensor]:
@@ -210,10 +216,10 @@ class Chunks:
         yield from torch.split(x, self.rows) if len(x) > self.rows else (x,)
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
-        """Call ``make(lo, hi)`` for every chunk, and join the rows to one tensor.
+        """Call ``make(lo, hi)`` for each pair of successive boundaries in ``cuts``, and concatenate the resulting rows.
 
-        Only the next call may use the result: after a resume, a subclass with files does not have the results of
-        earlier calls.
+        Only the next call may use the result: a subclass that keeps results in files does not have earlier results
+        after a resume.
         """
         out: Tensor | None = None
         for lo, hi in pairwise(cuts):
@@ -225,7 +231,7 @@ class Chunks:
         return make(0, 0) if out is None else out
 
     def map_rows(self, function: Callable[..., Tensor], *of: Tensor) -> Tensor:
-        """Compute ``function(*of)``, which acts on each row separately, in chunks of rows."""
+        """Compute ``function(*of)`` in chunks of rows; ``function`` must act on each row separately."""
 
         def make(lo: int, hi: int) -> Tensor:
             # All rows need no slice: its backward pass would copy the gradient.
@@ -234,18 +240,18 @@ class Chunks:
         return self.collect(make, self.of_rows(len(of[0])))
 
     def map_targets(self, function: Callable[[Adjacency], Tensor], adj: Adjacency) -> Tensor:
-        """Compute ``function(adj)``, which gives a row for each target, in chunks of targets."""
+        """Compute ``function(adj)`` in chunks of targets; ``function`` must return one row per target."""
         return self.collect(lambda lo, hi: function(adj.rows(lo, hi)), self.of_targets(adj))
 
 
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 _copies: WeakKeyDictionary[Adjacency, dict[torch.device, Adjacency]] = WeakKeyDictionary()
-"""Copies of adjacencies on other devices. All layers on a device share one copy and its caches."""
+"""Copies of each adjacency on other devices. All layers on the same device share one copy and its caches."""
 
 
 def usable_device(name: str | torch.device) -> torch.device:
-    """The device of this name, if this machine has it."""
+    """The device ``name``; if this machine cannot use it, an error is raised."""
     try:
         device = torch.empty(0, device=name).device
         if device.type == "meta":
@@ -257,7 +263,9 @@ def usable_device(name: str | torch.device) -> torch.device:
 
 
 def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activations: bool = False) -> nn.Module:
-    """Put contiguous groups of the model's layers on ``devices``, in order, and set activation checkpointing."""
+    """Divide the model's layers into contiguous groups, one for each of ``devices``, and switch activation
+    checkpointing on or off.
+    """
     if not isinstance(model, Network):
         if len(devices) > 1 or checkpoint_activations:
             raise HandfulError(
@@ -276,12 +284,12 @@ def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activa
 
 
 def device_of(block: Sequence[nn.Module]) -> torch.device:
-    """The device of a layer's parameters."""
+    """The device that has the parameters of a layer."""
     return next(chain(*(module.parameters() for module in block))).device
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """A tensor or an adjacency on ``device``; any other value is returned unchanged."""
+    """Move a tensor or an adjacency to ``device``; any other value is returned unchanged."""
     if isinstance(value, Tensor):
         return value if value.is_meta else value.to(device)  # a meta tensor is no longer needed: see ``Chunks.collect``
     if isinstance(value, Adjacency) and value.device != device:

@@ -18,10 +18,10 @@ from handful.nn.backbone import Backbone, Conv, multiply_first
 
 
 class SAGEConv(Conv):
-    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; with ``self_loops``, the mean also includes h_v.
+    """h'_v = W_n · mean_{u→v} h_u + b + W_s · h_v; if ``self_loops``, the mean also includes h_v.
 
-    The skip and W_s act on the same input, so one product with the sum of their weights replaces two products. The skip
-    and W_s have separate parameters, and each gets its exact gradient.
+    The skip connection and W_s act on the same input, so one product with the sum of their weights replaces two
+    products. The two have separate parameters, and each gets its exact gradient.
     """
 
     widens = True
@@ -46,7 +46,7 @@ class SAGEConv(Conv):
         return convolution(as_asked(h), neighbor, own, bias) if fused else convolution.twin(h, neighbor, own, bias)
 
     def fused(self, adj: Adjacency) -> bool:
-        """Whether the fused implementation for the CPU runs."""
+        """Whether the fused CPU implementation is used."""
         return backend(adj.device) == "numba" and adj.own_rows is None and adj.in_memory and not self.self_loops
 
     def weights(self, skip: nn.Linear | None) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,7 +59,7 @@ class SAGEConv(Conv):
 class _Convolution(Fused):
     """mean(h) Wₙᵀ + h Wₛᵀ + b. The product with Wₙ comes before the mean if ``first`` is true.
 
-    On the CPU each term is added to the array of the first term, which saves a pass.
+    On the CPU, the other terms are added to the array of the first term, which saves a pass over memory.
     """
 
     adj: Adjacency
@@ -112,7 +112,8 @@ class _Convolution(Fused):
 
 
 class SAGE(Backbone):
-    """GraphSAGE; see ``Backbone`` for the arguments. With ``self_loops`` a node is one of its own neighbours.
+    """GraphSAGE; see ``Backbone`` for the arguments. If ``self_loops`` is true, each node counts as one of its own
+    neighbours.
 
     >>> SAGE(8, 3, hidden=16, layers=2).options["hidden"]
     16

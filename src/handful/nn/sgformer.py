@@ -18,13 +18,14 @@ from handful.random import derive_seed
 from handful.settings import Rate, Share
 
 Sums = tuple[Tensor, Tensor, Tensor, Tensor]
-"""KᵀV and Kᵀ1 of each head, ‖Q‖² and ‖K‖². These are sums over rows, so the sums of chunks can be added."""
+"""KᵀV and Kᵀ1 of each head, and ‖Q‖² and ‖K‖². All are sums over rows, so the sums of chunks can be added."""
 
 
 class GlobalAttention(nn.Module):
     """(Q̂ (K̂ᵀ V) + N V) / (Q̂ (K̂ᵀ 1) + N), Q̂ = Q / ‖Q‖_F and K̂ = K / ‖K‖_F over all N nodes and heads.
 
-    Every head has the full width, and the output is the mean of the heads. Without ``use_weight``, V is the input.
+    Every head has the full width, and the output is the mean over the heads. If ``use_weight`` is false, V is the input
+    itself.
     """
 
     def __init__(self, features: int, heads: int, use_weight: bool) -> None:
@@ -49,7 +50,7 @@ class GlobalAttention(nn.Module):
         return torch.einsum("nhm,nhd->hmd", k, v), k.sum(0, dtype=wide), q2, k2
 
     def attend(self, h: Tensor, sums: Sums, nodes: int) -> Tensor:
-        """The output of these rows, given the sums over all ``nodes``."""
+        """Compute the output of these rows from the sums over all ``nodes`` nodes."""
         kv, k1, q2, k2 = sums
         scale = (q2 * k2).clamp_min(1e-30).rsqrt()  # both norms at once, on the small side of the product
         q, v = self.split(self.query(h)), self.values(h)
@@ -59,7 +60,7 @@ class GlobalAttention(nn.Module):
 
 
 class GraphConv(nn.Module):
-    """H' = Linear(ÂH) with Â = D^(-1/2) (A + I) D^(-1/2), or Linear([ÂH ‖ H₀]) with ``use_init`` and embedding H₀."""
+    """H' = Linear(ÂH) with Â = D^(-1/2) (A + I) D^(-1/2), or Linear([ÂH ‖ H₀]) if ``use_init``; H₀ is the embedding."""
 
     def __init__(self, features: int, use_init: bool) -> None:
         super().__init__()
@@ -72,7 +73,9 @@ class GraphConv(nn.Module):
 
 
 class Branch(nn.Module):
-    """A branch of SGFormer: a Linear, then layers. One of ``acts`` follows the Linear and each layer."""
+    """A branch of SGFormer: a Linear, then ``layers``. The Linear and each layer are followed by their own entry of
+    ``acts``.
+    """
 
     def __init__(self, in_features: int, hidden: int, layers: Sequence[nn.Module], acts: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -89,29 +92,30 @@ class Branch(nn.Module):
 
 
 class SGFormer(Network):
-    """Global attention over the nodes of the batch, and a GCN; a Linear maps w · GCN + (1 − w) · attention to the
-    logits.
+    """Global attention over the nodes of the batch, in parallel with a GCN. A Linear maps w · GCN + (1 − w) · attention
+    to the logits.
 
     Both branches begin with Linear → norm → ReLU → dropout. An attention layer is α · attention(h) + (1 − α) · h → norm
-    [→ ReLU with ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
-    embedding. Architecture and defaults come from the original code and its commands.
+    [→ ReLU if ``use_act``] → dropout; a layer of the GCN is conv → norm → ReLU → dropout, plus the branch's first
+    embedding. The architecture and the defaults are those of the authors' code and commands.
 
     Args:
-        in_features, out_features: the number of features and of logits.
+        in_features, out_features: the number of input features, and the number of logits.
         hidden: the width of both branches.
         layers: the number of attention layers.
         heads: the number of heads, each of width ``hidden``; the heads are averaged.
         gnn_layers: the number of layers of the GCN.
         dropout: the fraction of activations that a training step drops.
         norm: the norm of the GCN: `bn`, `ln` or `none`; the attention always has LayerNorm.
-        residual: whether layers add their input, as above.
-        alpha: α, the weight of the attention; its input has the weight 1 − α.
-        graph_weight: w, the weight of the GCN; the attention has 1 − w.
-        use_graph: whether there is a GCN beside the attention.
-        use_weight: whether attention transforms its values.
-        use_act: whether a ReLU follows the attention.
-        use_init: whether a convolution of the GCN also takes the branch's first embedding.
-        two_logits: whether a binary task (``out_features`` is 1) has two logits, with a softmax and cross-entropy.
+        residual: whether attention layers mix in their input, and GCN layers add the branch's first embedding.
+        alpha: α, the weight of the attention in a layer; the weight of the layer's input is 1 − α.
+        graph_weight: w, the weight of the GCN; the weight of the attention is 1 − w.
+        use_graph: whether there is a GCN in parallel with the attention.
+        use_weight: whether the attention has a weight matrix for its values.
+        use_act: whether a ReLU follows each attention layer.
+        use_init: whether each convolution of the GCN also takes the branch's first embedding as input.
+        two_logits: whether a binary task (``out_features`` is 1) uses two logits, with softmax and cross-entropy,
+            instead of one.
 
     >>> SGFormer(8, 3, hidden=16, gnn_layers=2).depth
     2
@@ -157,12 +161,12 @@ class SGFormer(Network):
 
     @classmethod
     def hops(cls, options: Mapping[str, Any]) -> int:
-        """The receptive field of the GCN, which has as many hops as layers; the attention depends on every node."""
+        """The receptive field of the GCN: one hop per layer. The attention depends on every node."""
         return int(options["gnn_layers"]) if options["use_graph"] else 0
 
     @property
     def whole_layers(self) -> int:
-        """All layers, since attention depends on all nodes."""
+        """All layers of the GCN, since the attention of the same model depends on all nodes."""
         return self.depth
 
     def too_small(self, batch: Batch) -> bool:
@@ -175,7 +179,7 @@ class SGFormer(Network):
         return blocks
 
     def attend(self, i: int, h: Tensor, sums: Sums, nodes: int) -> Tensor:
-        """Compute attention layer ``i`` for some rows, given the sums over all ``nodes`` nodes."""
+        """Compute attention layer ``i`` for some rows, from the sums over all ``nodes`` nodes."""
         layer: Any = self.attention.layers[i]
         mixed = self.alpha * layer.attend(h, sums, nodes) + (1 - self.alpha) * h
         return self.attention.acts[i + 1](mixed, self._seed(0, i + 1))  # type: ignore[no-any-return]
@@ -187,7 +191,7 @@ class SGFormer(Network):
         return out + adj.own(first) if self.residual else out
 
     def head(self, *branches: Tensor) -> Tensor:
-        """The logits from the outputs of the branches."""
+        """Compute the logits from the outputs of the branches."""
         return self.output(self.mix(*branches))  # type: ignore[no-any-return]
 
     def mix(self, attended: Tensor, convolved: Tensor | None = None) -> Tensor:
@@ -207,8 +211,8 @@ class SGFormer(Network):
         return self._through(self.mix, x, adj, chunks)
 
     def _through(self, last: Callable[..., Tensor], x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        """Apply ``last`` to the outputs of the two branches. An attention layer takes two passes: one for the sums over
-        all nodes, one for the rows.
+        """Compute both branches, and apply ``last`` to their outputs. An attention layer needs two passes over the
+        rows: one for the sums over all nodes, and one for the output.
         """
 
         def mapped(i: int, layer: Callable[..., Tensor], *of: Tensor) -> Tensor:

@@ -1,7 +1,8 @@
-"""For PyG users: PyG's loaders after one plain pip install, without pyg-lib, torch-sparse or a compiler.
+"""PyG's loaders for users who have only a plain pip install: no pyg-lib, torch-sparse or compiler is needed.
 
-``enable()`` registers the operators that PyG's own loaders need. The loaders of this package have PyG's names,
-arguments and batches. Their constructors call ``enable``, so a script only needs to change its import.
+``enable()`` registers the operators that PyG's own loaders need. The loaders of this package have the same names and
+arguments as PyG's, and yield the same kind of batches. The constructors of these loaders call ``enable``, so a script
+only needs to change its import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``enable`` gives PyG the operators that a plain install lacks; ``disable`` removes them."""
+"""``enable`` adds the operators that a plain installation of PyG lacks; ``disable`` removes them."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from handful.errors import HandfulError
 from handful.pyg import operators
 
 TESTED = ("2.8", "2.9")
-"""The versions of PyG whose own tests have been run with our operators."""
+"""The versions of PyG whose own tests have been run with handful's operators."""
 
 FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
-"""PyG's flags for these operators. The flags for all of pyg-lib or torch-sparse do not change."""
+"""PyG's flags for the operators that ``enable`` adds. PyG's global flags for pyg-lib and torch-sparse do not change."""
 
 _undo: list[Any] = []
-"""The functions that ``disable`` calls, in reverse order; empty unless PyG has handful's operators."""
+"""The functions that ``disable`` calls, last one first. The list is empty unless ``enable`` has added the operators."""
 
 
 def enable(quiet: bool = False) -> None:
-    """Let PyG's own loaders, samplers and Node2Vec run without pyg-lib or torch-sparse, on handful's kernels.
+    """Make PyG's own loaders, samplers and Node2Vec run on handful's kernels, without pyg-lib or torch-sparse.
 
-    The call registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
+    The function registers ``torch.ops.pyg.{neighbor_sample, hetero_neighbor_sample, subgraph, random_walk, metis}`` and
     ``torch.ops.torch_sparse.{hgt_sample, partition}``, and sets the flags of the PyG modules that call these operators.
-    All other functions of pyg-lib and torch-sparse stay missing. The call prints one line. If pyg-lib is installed, the
-    call does nothing.
+    All other functions of pyg-lib and torch-sparse remain unavailable. If pyg-lib is installed, nothing is registered.
+    Whether or not it registers anything, the function prints one line to stderr.
 
     Args:
-        quiet: whether to print nothing.
+        quiet: if true, print nothing.
 
     Raises:
         HandfulError: this version of PyG has not been tested with these operators.
@@ -80,13 +80,13 @@ def enable(quiet: bool = False) -> None:
 
 
 def disable() -> None:
-    """Undo ``enable``. After that, existing loaders no longer work."""
+    """Undo ``enable``; afterwards, existing loaders no longer work."""
     while _undo:
         _undo.pop()()
 
 
 def enabled() -> bool:
-    """Whether PyG has handful's operators."""
+    """Whether ``enable`` has added handful's operators to PyG."""
     return bool(_undo)
 
 
@@ -113,8 +113,8 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _loading(function: Any, sample: Any) -> Any:
-    """Wrap ``function``: after each call, ``sample`` is called with the result and the same arguments, to load the
-    kernels. If the graph cannot be sampled, the loader raises the error later.
+    """Wrap ``function``, so that each call also loads the kernels: it calls ``sample`` with the result and the same
+    arguments. An error of ``sample`` is ignored, since the loader raises it later.
     """
 
     @wraps(function)
@@ -137,7 +137,7 @@ def _draw(_: None, sampler: Any, *args: Any, **options: Any) -> None:
 
 
 def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> None:
-    """Take one step of a walk in the matrix of a GraphSAINT sampler, to load the kernels."""
+    """Take one step of a random walk in the matrix of a GraphSAINT sampler, to load the kernels."""
     matrix.saint_subgraph(torch.unique(matrix.random_walk(row[:1].long(), 1)))
 
 
@@ -145,7 +145,7 @@ def _walk(matrix: operators.SparseTensor, row: torch.Tensor, **fields: Any) -> N
 
 
 def _reduce(self: Any, protocol: Any) -> Any:
-    """``__reduce_ex__`` of a sampler: a spawned worker enables the operators before it unpickles the sampler."""
+    """The ``__reduce_ex__`` of a sampler: a spawned worker that unpickles the sampler enables the operators first."""
     made: Any = object.__reduce_ex__(self, protocol)
     return _remade, made[:2], *made[2:]
 
@@ -159,7 +159,9 @@ _pyg_sample = NeighborSampler._sample
 
 
 def _sample(self: Any, seed: Any, seed_time: Any = None, **options: Any) -> Any:
-    """``NeighborSampler._sample`` with induced subgraphs, for which PyG needs torch-sparse."""
+    """``NeighborSampler._sample`` with support for induced subgraphs, which PyG itself supports only with
+    torch-sparse.
+    """
     if self.subgraph_type != neighbor_sampler.SubgraphType.induced:
         return _pyg_sample(self, seed, seed_time, **options)
     if self.disjoint:

@@ -1,7 +1,8 @@
 """PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
-One property is new: each batch has its own random stream, which depends on the seed of the epoch and the index of the
-batch. So ``num_workers`` does not change the batches.
+One difference: each batch has its own random stream. The seed of this stream depends only on the seed of the epoch and
+on the batch's seed nodes (for GraphSAINT, on the index of the batch). So ``num_workers`` does not change the batches,
+unless workers are persistent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from handful.random import derive_seed
 
 
 class _Enabled:
-    """A base class that enables the operators when an object is made or unpickled, as in a spawned worker."""
+    """A base class that enables the operators whenever an object is created or unpickled, for example in a spawned
+    worker.
+    """
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         enable(quiet=True)
@@ -33,7 +36,7 @@ class ClusterData(_Enabled, pyg.ClusterData):  # type: ignore[misc]
 
 
 class OwnStreams:
-    """A ``DataLoader`` whose batches draw from torch's generator, each with its own seed."""
+    """A mixin for a ``DataLoader``: each batch sets torch's generator to its own seed, and draws from it."""
 
     _epoch_seed: int | None = None
     num_workers: int
@@ -60,7 +63,7 @@ class OwnStreams:
 
 class _Collated(_Enabled, OwnStreams):
     def collate_fn(self, index: Any) -> Any:
-        """Sample around the seeds at ``index``."""
+        """Sample the neighbourhood of the seeds with these indices."""
         with self._stream(index):
             return super().collate_fn(index)  # type: ignore[misc]
 
@@ -80,7 +83,7 @@ class LinkNeighborLoader(_Collated, pyg.LinkNeighborLoader):  # type: ignore[mis
 
 
 class HGTLoader(_Collated, pyg.HGTLoader):  # type: ignore[misc]
-    """``torch_geometric.loader.HGTLoader``; large neighbourhoods are not truncated."""
+    """``torch_geometric.loader.HGTLoader``, except that large neighbourhoods are not truncated."""
 
 
 class _Walked(_Enabled, OwnStreams):
@@ -89,7 +92,9 @@ class _Walked(_Enabled, OwnStreams):
             return super().__getitem__(idx)  # type: ignore[misc]
 
     def _compute_norm(self) -> Any:
-        """Pre-sample in this process, and not in workers, so that the number of workers does not change the norms."""
+        """Estimate GraphSAINT's norms in this process and not in workers, so that the number of workers does not change
+        them.
+        """
         workers, self.num_workers = self.num_workers, 0
         try:
             return super()._compute_norm()  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The operators of pyg-lib, and the operators of torch-sparse that PyG's loaders call, on handful's kernels.
+"""The operators of pyg-lib and torch-sparse that PyG's loaders call, implemented with handful's kernels.
 
 Schemas, defaults, results and errors are as in pyg-lib 0.9. Two options that pyg-lib does not support yet also work:
 ``directed=False``, and walks with p or q other than 1. Random numbers come from torch's generator, so
@@ -32,7 +32,7 @@ _ONLY: EdgeType = ("", "", "")
 
 
 class OperatorError(HandfulError, RuntimeError):
-    """Invalid arguments of an operator; also a ``RuntimeError``, as in pyg-lib."""
+    """The error for invalid arguments of an operator; as in pyg-lib, it is also a ``RuntimeError``."""
 
 
 # -- arguments ---------------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def _check(holds: bool, otherwise: str) -> None:
 
 
 def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndarray:
-    """Convert a vector of whole numbers to an array; int32 and int64 are not copied."""
+    """Check an integer vector, and return it as an array without a copy."""
     whole = given.dim() == 1 and not given.is_floating_point() and given.dtype != torch.bool
     _check(given.device.type == "cpu", f"'{name}' must be a CPU tensor, got one on {given.device}")
     _check(whole, f"'{name}' must be a vector of whole numbers, got {given.dtype} {tuple(given.shape)}")
@@ -55,7 +55,9 @@ def _ints(name: str, given: Tensor, dtype: torch.dtype | None = None) -> np.ndar
 
 
 def _longs(name: str, given: Tensor, count: int | None = None) -> np.ndarray:
-    """Convert a vector of times, or of weights for METIS, to an array; its length must be ``count``, if given."""
+    """Check an int64 vector (times, or weights for METIS), and return it as an array. If ``count`` is given, the vector
+    must have this length.
+    """
     _check(given.dtype == torch.int64, f"expected '{name}' to be int64 (Long), got {given.dtype}")
     _check(count is None or given.numel() == count, f"'{name}' has {given.numel()} entries for {count}")
     return _ints(name, given)
@@ -81,7 +83,7 @@ def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, n
 
 
 def kernel_threads() -> int:
-    """The number of threads for kernels; 1 in a worker of a loader, since a forked process has no thread pool."""
+    """The number of threads for kernels; 1 in a loader's worker, since a forked process has no thread pool."""
     return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
 
 
@@ -90,7 +92,7 @@ def _key() -> int:
 
 
 def _run(operator: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call the kernels, and convert their errors about arrays to errors about the caller's arguments."""
+    """Call ``operator``, and convert its ``IndexError`` and ``ValueError`` to an ``OperatorError``."""
     try:
         return operator(*args, **options, threads=kernel_threads())
     except (IndexError, ValueError) as error:
@@ -116,10 +118,12 @@ def neighbor_sample(
     *flags: Any,
     **options: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, list[int], list[int]]:
-    """Sample the neighbourhood of ``seed``: rows, columns, nodes, edge ids, and the numbers of nodes and edges per hop.
+    """Sample the neighbourhood of ``seed``. The result is: rows, columns, nodes, edge ids, and the numbers of nodes and
+    of edges per hop.
 
-    See ``handful.pyg.sampling.sample``. The other arguments, from ``csc`` on, are as in ``hetero_neighbor_sample``.
-    With ``directed=False``, the result has all edges between the sampled nodes, but not the numbers of edges per hop.
+    See ``handful.pyg.sampling.sample``. ``flags`` and ``options`` are the arguments of ``hetero_neighbor_sample`` from
+    ``csc`` to the last one. If ``directed`` is false, the result has all edges between the sampled nodes, and the list
+    of edges per hop is empty.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
     >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]
@@ -152,7 +156,7 @@ def hetero_neighbor_sample(
     temporal_strategy: str = "uniform",
     return_edge_id: bool = True,
 ) -> tuple[Found, Found, Found, Found | None, dict[str, list[int]], dict[str, list[int]]]:
-    """``neighbor_sample`` for several node and edge types; relations are named ``source__relation__target``."""
+    """``neighbor_sample`` for several node and edge types. The key of an edge type is ``source__relation__target``."""
     timed = node_time_dict is not None or edge_time_dict is not None
     _check(disjoint or not timed, "Temporal sampling needs to create disjoint subgraphs")
     both = node_time_dict is not None and edge_time_dict is not None
@@ -212,7 +216,7 @@ def _seeds_of(kinds: Sequence[str], relations: Relations, seeds: Tensors) -> dic
 
 
 def _seed_times(seeds: Seeds, seed_time_dict: Tensors | None, node_time_dict: Tensors | None) -> np.ndarray | None:
-    """The times of all seeds, in order: the given times, or else the times of the seed nodes."""
+    """The times of all seeds, in order: the given seed times, or, if there are none, the times of the seed nodes."""
     given = seed_time_dict if seed_time_dict is not None else node_time_dict
     if given is None:
         return None
@@ -229,7 +233,9 @@ def _seed_times(seeds: Seeds, seed_time_dict: Tensors | None, node_time_dict: Te
 
 
 def _edges(edges: Mapping[str, list[Any]], csc: bool, dtype: torch.dtype) -> tuple[Found, Found, Found]:
-    """The rows, columns and edge indices of all hops, by relation; in a CSC, the rows are the new nodes."""
+    """The rows, columns and edge indices of all hops, by relation. If ``csc``, rows and columns are swapped: the rows
+    are the sampled neighbours.
+    """
     none = np.empty((3, 0), np.int64)
     joined = {name: [*map(np.concatenate, zip(none, *hops, strict=True))] for name, hops in edges.items()}
     row, col, place = ({name: _tensor(arrays[k], dtype) for name, arrays in joined.items()} for k in range(3))
@@ -255,7 +261,7 @@ def subgraph(
 
 
 def random_walk(rowptr: Tensor, col: Tensor, seed: Tensor, walk_length: int, p: float = 1.0, q: float = 1.0) -> Tensor:
-    """``(seeds, walk_length + 1)``: node2vec's walks; see ``handful.kernels.walks.walk``.
+    """The nodes of node2vec's random walks, ``(seeds, walk_length + 1)``; see ``handful.kernels.walks.walk``.
 
     >>> random_walk(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2]), torch.tensor([0]), 3)
     tensor([[0, 1, 2, 2]])
@@ -274,7 +280,8 @@ def metis(
     edge_weight: Tensor | None = None,
     recursive: bool = False,
 ) -> Tensor:
-    """The part of every node, by METIS. Edges have no direction, and self-loops do not count.
+    """Divide the nodes into parts with METIS, and return the part of every node. Edges are treated as undirected, and
+    self-loops are ignored.
 
     >>> ring = torch.tensor([1, 3, 0, 2, 1, 3, 0, 2])
     >>> metis(torch.arange(0, 9, 2), ring, 2).bincount()
@@ -300,7 +307,9 @@ def metis(
 def hgt_sample(
     colptr_dict: Tensors, row_dict: Tensors, input_node_dict: Tensors, num_samples_dict: Counts, num_hops: int
 ) -> tuple[Found, Found, Found, Found]:
-    """torch-sparse's ``hgt_sample``: nodes, rows, columns, edge ids by type; see ``handful.pyg.sampling.layered``."""
+    """torch-sparse's ``hgt_sample``: nodes by node type, and rows, columns and edge ids by edge type; see
+    ``handful.pyg.sampling.layered``.
+    """
     names = [name.split("__") for name in colptr_dict]
     edge_types = [(parts[0], "__".join(parts[1:-1]), parts[-1]) for parts in names]
     kinds = sorted({kind for parts in names for kind in (parts[0], parts[-1])} | set(num_samples_dict))
@@ -316,16 +325,17 @@ def hgt_sample(
 
 
 def partition(rowptr: Tensor, col: Tensor, optional_value: Tensor | None, num_parts: int, recursive: bool) -> Tensor:
-    """torch-sparse's ``partition``: METIS."""
+    """torch-sparse's ``partition``, which calls METIS."""
     weight = None if optional_value is None else optional_value.to(torch.int64)
     return metis(rowptr, col, num_parts, edge_weight=weight, recursive=recursive)
 
 
 class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
-    """The part of torch-sparse's matrix that PyG's GraphSAINT samplers use: rows, walks and induced subgraphs.
+    """The subset of torch-sparse's ``SparseTensor`` that PyG's GraphSAINT samplers use: rows, random walks and induced
+    subgraphs.
 
-    The entries are sorted by row and then by column. The class is a subclass of PyG's placeholder, so that PyG accepts
-    it; other methods raise the errors of the placeholder.
+    The entries are sorted by row and then by column. The class inherits from PyG's placeholder for ``SparseTensor``, so
+    that PyG accepts it. All other methods raise the placeholder's errors.
 
     Args:
         row, col, value: the row, column and value of every entry.
@@ -348,7 +358,7 @@ class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
 
     @property
     def storage(self) -> SparseTensor:
-        """The storage of torch-sparse; here the matrix itself."""
+        """The ``storage`` attribute of torch-sparse's class; here it is the matrix itself."""
         return self
 
     def row(self) -> Tensor:
@@ -372,15 +382,17 @@ class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
         return self.row(), self._col, self._value
 
     def saint_subgraph(self, node_idx: Tensor) -> tuple[SparseTensor, Tensor]:
-        """The matrix of the induced subgraph of ``node_idx`` (distinct nodes), and the values of its entries."""
+        """The adjacency matrix of the subgraph induced by ``node_idx``, and the values of its entries. The nodes must
+        be distinct.
+        """
         rowptr, col, place = subgraph(self._rowptr, self._col, node_idx)
         size = len(node_idx), len(node_idx)
         inside = SparseTensor(torch.repeat_interleave(rowptr.diff()), col, self._value[place], size)
         return inside, inside._value
 
     def random_walk(self, start: Tensor, walk_length: int) -> Tensor:
-        """``(starts, walk_length + 1)``: random walks along the rows; all entries of a row have the same
-        probability.
+        """The nodes of random walks, ``(starts, walk_length + 1)``. Each step takes an entry in the row of the current
+        node, with equal probabilities.
         """
         return random_walk(self._rowptr, self._col, start, walk_length)
 

@@ -1,4 +1,6 @@
-"""``RandomNodeLoader``: PyG's batches, bit for bit, in one pass over the edges for any number of parts."""
+"""``RandomNodeLoader`` yields the same batches as PyG's loader, bit for bit, but needs only one pass over the edges for
+any number of parts.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ class RandomNodeLoader(DataLoader[Any]):
     Args:
         data: a ``Data`` or ``HeteroData``; the nodes of all types of a ``HeteroData`` are split together.
         num_parts: the number of parts, m; each part has ⌈N/m⌉ nodes, and the last part may have fewer.
-        return_ids: whether every batch gets ``n_id`` and ``e_id``, the ids of its nodes and edges. If ``data`` has
-            attributes with these names, the attributes are kept.
+        return_ids: whether every batch gets the attributes ``n_id`` and ``e_id``, the ids of its nodes and edges. If
+            ``data`` already has an attribute with such a name, that attribute is used instead.
         options: options of torch's ``DataLoader``, such as ``shuffle``, ``sampler``, ``generator`` or ``num_workers``.
 
-    The batches are equal to the batches of ``torch_geometric.loader.RandomNodeLoader`` with the same options and
-    generator: nodes are in random order, and edges are in the order of ``data``. With ``num_workers=0`` an epoch reads
-    the edges once for all parts; with workers each batch reads all edges, as in PyG.
+    The batches are equal to those of ``torch_geometric.loader.RandomNodeLoader`` with the same options and generator:
+    nodes are in random order, and edges are in the order of ``data``. If ``num_workers`` is 0, an epoch reads the edges
+    only once. If there are workers, each batch reads all edges, as in PyG.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> [batch.num_nodes for batch in RandomNodeLoader(data, num_parts=2, shuffle=True)]
@@ -64,7 +66,7 @@ class RandomNodeLoader(DataLoader[Any]):
         super().__init__(range(self.num_nodes), batch_size=size, collate_fn=self.collate_fn, **options)  # type: ignore[arg-type]
 
     def collate_fn(self, index: Any) -> Any:
-        """Make the batch of the nodes ``index``, in a separate pass over all edges."""
+        """Make the batch of the nodes in ``index``. Each call reads all edges."""
         nodes = torch.as_tensor(index)
         if len(torch.unique(nodes)) < len(nodes):
             raise SamplerError("a part has a node twice: sample without replacement")
@@ -90,7 +92,7 @@ class RandomNodeLoader(DataLoader[Any]):
     def _parts(self) -> tuple[list[Tensor], bool]:
         """The nodes of each part, and whether the parts are disjoint.
 
-        The parts are the same as with torch's samplers, but all indices are drawn at once.
+        The parts are those that torch's samplers would give, but all indices are drawn at once.
         """
         sampler, n = self.sampler, self.num_nodes
         plain = isinstance(sampler, RandomSampler) and not sampler.replacement and len(sampler) == n
@@ -111,7 +113,7 @@ class RandomNodeLoader(DataLoader[Any]):
     # -- cutting ---------------------------------------------------------------------------------------------------
 
     def _cut(self, parts: list[Tensor]) -> Iterator[Any]:
-        """Make the batches of ``parts``, which are disjoint."""
+        """Make a batch for each of ``parts``. The parts must be disjoint."""
         m, threads, part, number = len(parts), kernel_threads(), {}, {}
         for kind, (start, end) in self._kinds.items():
             part[kind] = np.full(end - start, m, np.min_scalar_type(m))
@@ -129,14 +131,15 @@ class RandomNodeLoader(DataLoader[Any]):
             yield self._batch(nodes, edges, [result.pop(0) for result in kept], number)
 
     def _own(self, nodes: Tensor, kind: Any) -> Tensor:
-        """Select those of ``nodes`` that have the type ``kind``, as indices within the type."""
+        """Those of ``nodes`` that have the type ``kind``, as indices within this type."""
         if len(self._kinds) == 1:
             return nodes
         start, end = self._kinds[kind]
         return nodes[(nodes >= start) & (nodes < end)] - start
 
     def _edges(self) -> list[tuple[Any, Tensor]]:
-        """The current edges of every type of ``data``, on the CPU; unchanged edges are not checked again.
+        """The current edges of each edge type of ``data``, on the CPU. Edges are checked only if they have changed
+        since the last call.
 
         No numpy array of the edges is kept, since ``share_memory_`` frees the memory of such an array.
         """
@@ -159,7 +162,9 @@ class RandomNodeLoader(DataLoader[Any]):
     def _batch(
         self, nodes: Tensor, edges: list[tuple[Any, Tensor]], kept: list[Inside], number: dict[Any, np.ndarray]
     ) -> Any:
-        """Make the batch of a part, equal to the result of ``subgraph`` of PyG's ``Data`` or ``HeteroData``."""
+        """Make the batch of a part. The batch is equal to the result of the method ``subgraph`` of PyG's ``Data`` or
+        ``HeteroData``.
+        """
         out = copy.copy(self.data)
         for store in self.data.node_stores:
             new, own = out if store._key is None else out[store._key], self._own(nodes, store._key)
@@ -190,15 +195,17 @@ class RandomNodeLoader(DataLoader[Any]):
         return out
 
     def _dim(self, key: str, value: Any) -> int:
-        """The dimension along which PyG slices an attribute; in a ``HeteroData``, the first dimension."""
+        """The dimension along which PyG slices an attribute; for a ``HeteroData``, always the first."""
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 
 class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
-    """``RandomNodeLoader`` for links: a batch has ``edge_label_index`` and ``edge_label`` for links inside its part.
+    """``RandomNodeLoader`` for link prediction: each batch also has ``edge_label_index`` and ``edge_label``, with links
+    inside its part.
 
-    Positives (1) are the edges of the part. Negatives (0) are the same number of random pairs of different nodes of the
-    part, without the pairs that are edges. ``edge_share`` is the probability that an epoch contains an edge.
+    Positives (1) are the edges of the part. For the negatives (0), the same number of random node pairs is drawn in the
+    part, and edges and pairs of equal nodes are removed. ``edge_share`` gives the probability that an edge is in an
+    epoch.
 
     >>> data = Data(x=torch.eye(6), edge_index=torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]]))
     >>> next(iter(LinkRandomNodeLoader(data, num_parts=1))).edge_label.sum()
@@ -218,8 +225,8 @@ class LinkRandomNodeLoader(RandomNodeLoader, OwnStreams):
 
 
 def edge_share(num_nodes: int, num_parts: int) -> float:
-    """The probability that an edge is in an epoch with ``shuffle=True``: Σ_k s_k (s_k - 1) / (N (N - 1)), if part k has
-    s_k nodes.
+    """The probability that both ends of an edge are in the same part, if ``shuffle=True``. If part k has s_k nodes,
+    this probability is Σ_k s_k (s_k - 1) / (N (N - 1)).
 
     >>> edge_share(4, 2)
     0.3333333333333333
@@ -234,7 +241,7 @@ _ONLY = (None, None, None)
 
 
 def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
-    """Raise an error if ``edge_index`` is not a list of edges, or if an end of an edge is not a node of its type."""
+    """Raise an error if ``rows`` is not a valid ``edge_index``, or if an end of an edge is not a node of its type."""
     if rows.ndim != 2 or rows.shape[0] != 2 or rows.dtype.kind not in "iu":
         raise GraphError(f"edge_index must be whole numbers of shape (2, E), got {rows.dtype} {rows.shape}")
     where = "" if kind is None else f" of type {kind}"
@@ -243,7 +250,7 @@ def _check(rows: np.ndarray, sizes: list[int], kind: Any) -> None:
 
 
 def _pick(value: Any, ids: Tensor, dim: int) -> Any:
-    """The entries ``ids`` of a node- or edge-level attribute."""
+    """The entries of a node- or edge-level attribute with the indices ``ids``."""
     if isinstance(value, np.ndarray):
         return np.take(value, ids.numpy(), axis=dim)
     return select(value, ids.to(value.device) if isinstance(value, Tensor) else ids, dim)

@@ -1,4 +1,4 @@
-"""Neighbour sampling as pyg-lib defines it, for graphs with one or several node types, on numpy arrays.
+"""Neighbour sampling on numpy arrays, as pyg-lib defines it, for graphs with one or several node types.
 
 A relation leads from rows (the expanded nodes) to columns (their neighbours). Random numbers depend only on the key,
 the hop and the relation, and not on threads.
@@ -16,41 +16,43 @@ from handful.kernels.neighbors import NODE, TREE, Known, heads, pick, spans, unt
 from handful.random import derive_seed, generator
 
 Counts = Mapping[str, Sequence[int]]
-"""A number for each hop, by type or by relation."""
+"""For each node type or relation, one number per hop."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Relation:
-    """The CSR of the edges of one type, and the options for sampling these edges."""
+    """The edges of one type as a CSR, and the options for sampling them."""
 
     rows: str
-    """The type of the row nodes."""
+    """The type of the nodes in the rows; ``cols`` is the type of their neighbours."""
     cols: str
     rowptr: np.ndarray
     col: np.ndarray
     fanout: Sequence[int] = ()
-    """The number of edges of a new node in each hop; -1 for all."""
+    """For each hop, the number of edges to sample per new node; -1 for all edges."""
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """The time of every edge or, if ``of_nodes``, of every node of type ``cols``; times ascend in each row."""
+    """The time of every edge; if ``of_nodes`` is true, the time of every node of type ``cols``. The edges of each row
+    must be sorted by time.
+    """
     of_nodes: bool = False
     seed_time: np.ndarray | None = None
-    """The times of all seeds, in order. A tree has only edges up to the time of its seed."""
+    """The times of all seeds, in order. The tree of a seed has no edges after the time of the seed."""
     latest: bool = False
-    """Whether to take the latest edges up to the time of the seed, instead of random edges."""
+    """Whether to take the latest edges before or at the seed's time, instead of random ones."""
 
     def take(
         self, keys: np.ndarray, hop: int | None = None, key: int = 0, bound: int = NODE, threads: int = 1
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sample edges of the nodes ``keys``. The result has three arrays: the index of the node in ``keys``, the key
-        of the other end, and the index of the edge in ``col``.
+        """Sample edges from the rows of the nodes ``keys``. The result is three arrays with an entry per edge: the
+        index of the node in ``keys``, the key of the neighbour, and the index of the edge in ``col``.
 
         Args:
-            keys: the keys of the nodes.
-            hop: the index into ``fanout``; ``None`` for all edges.
-            key: the key of the random numbers.
-            bound: the upper bound of the ids of the other ends.
+            keys: the nodes to expand. A key is a node id, with the tree's index in the upper bits.
+            hop: the hop, as an index into ``fanout``; ``None`` to take all edges.
+            key: the seed of the random numbers.
+            bound: neighbours must have ids below this bound.
         """
         count = -1 if hop is None else self.fanout[hop]
         start, stop = spans(keys, self.rowptr, len(self.col))
@@ -70,16 +72,20 @@ Seeds = Mapping[str, np.ndarray]
 
 
 class Sampled(NamedTuple):
-    """Nodes by type, in the order in which they were sampled, and edges by relation and hop."""
+    """A sample: the nodes of each type, in the order in which they were sampled, and the edges of each relation and
+    hop.
+    """
 
     known: dict[str, Known]
     nodes_per_hop: dict[str, list[int]]
     edges: dict[str, list[tuple[np.ndarray, ...]]]
-    """The row and column of each edge, as node numbers of the sample; and the index of each edge in ``col``."""
+    """The row and the column of each edge, as indices into the nodes of the sample, and the index of the edge in
+    ``col``.
+    """
 
     def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
-        """The ids ``(N,)`` of the nodes of type ``kind``; with trees, ``(N, 2)``: the number of the node's tree, and
-        the node id.
+        """The ids of the nodes of type ``kind``, ``(N,)``. If ``with_trees``, ``(N, 2)``: the index of the node's tree,
+        and the node id.
         """
         keys = self.known[kind].keys[: self.known[kind].count]
         return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE
@@ -88,15 +94,15 @@ class Sampled(NamedTuple):
 def sample(
     kinds: Sequence[str], relations: Relations, seeds: Seeds, *, key: int, disjoint: bool = False, threads: int = 1
 ) -> Sampled:
-    """Sample the neighbourhood of ``seeds``, hop by hop: for every new node, draw edges of each relation whose rows
-    have the node's type.
+    """Sample the neighbourhood of ``seeds``, hop by hop. For every new node, edges are drawn from each relation whose
+    rows have the node's type.
 
     Args:
         kinds: the types of nodes.
         relations: the relations by name, sampled in this order.
-        seeds: the ids of the seeds of every type; trees are numbered in this order.
-        key: the key of all random numbers.
-        disjoint: whether to sample a separate tree around each seed; relations with times need this.
+        seeds: the ids of the seeds of each type; the trees of the seeds are numbered in this order.
+        key: the seed of all random numbers.
+        disjoint: whether to sample a separate tree for each seed, which relations with times require.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]), fanout=[-1])
     >>> sampled = sample([""], {"": to_itself}, {"": np.array([0])}, key=0)
@@ -131,7 +137,9 @@ def _seeded(kinds: Sequence[str], seeds: Seeds, disjoint: bool) -> dict[str, Kno
 
 
 def induced(relation: Relation, rows: Known, cols: Known, threads: int = 1) -> tuple[np.ndarray, ...]:
-    """All edges of a relation between nodes of a sample: the row and column of each edge, and its index."""
+    """All edges of a relation between the nodes ``rows`` and ``cols`` of a sample: the row, the column and the index of
+    each edge.
+    """
     row, met, places = relation.take(rows.keys[: rows.count], threads=threads)
     numbers = cols.find(met)
     inside = numbers >= 0
@@ -143,9 +151,9 @@ def layered(
 ) -> Sampled:
     """The layer-wise sampling of the Heterogeneous Graph Transformer (Hu et al. 2020, algorithms 1 and 2).
 
-    A node that is not sampled yet has the budget  Σ 1/deg(t)  over its edges to sampled nodes t. Each hop samples
-    ``counts[kind][hop]`` nodes of every type without replacement, with probability ∝ budget². The sample has all edges
-    between its nodes.
+    The budget of a node that is not yet sampled is Σ 1/deg(t), over its edges to sampled nodes t. Each hop samples
+    ``counts[kind][hop]`` nodes of every type without replacement, with probability ∝ budget². The result contains all
+    edges between the sampled nodes.
 
     >>> to_itself = Relation(rows="", cols="", rowptr=np.array([0, 2, 2, 2]), col=np.array([1, 2]))
     >>> layered([""], {"": to_itself}, {"": np.array([0])}, {"": [1]}, hops=1, key=0).nodes_per_hop

@@ -1,4 +1,4 @@
-"""``accelerate``: convert a stack of PyG's convolutions to an equal stack of handful's layers, with the same
+"""``accelerate``: convert a stack of PyG's convolutions to an equivalent stack of handful's layers, with the same
 weights.
 """
 
@@ -24,35 +24,37 @@ OPTIONS: dict[type, dict[str, Any]] = {
     GCNConv: {"aggr": "add", "improved": False, "add_self_loops": True, "normalize": True},
     GATConv: {"add_self_loops": True, "negative_slope": 0.2, "dropout": 0.0, "edge_dim": None, "residual": False},
 }
-"""The options with which a convolution of PyG equals a layer of handful."""
+"""The options that a PyG convolution must have to be equivalent to a layer of handful."""
 WEIGHTS = {
     SAGEConv: {"neighbor.weight": "lin_l.weight", "neighbor.bias": "lin_l.bias", "own.weight": "lin_r.weight"},
     GCNConv: {"linear.weight": "lin.weight", "linear.bias": "bias"},
     GATConv: {"linear.weight": "lin.weight", "source": "att_src", "target": "att_dst", "bias": "bias"},
 }
-"""The parameters of a convolution, by their names in handful, with their names in PyG."""
+"""The parameters of each convolution: a map from their names in handful to their names in PyG."""
 KINDS: dict[type, str] = {nn.ReLU: "r", nn.Linear: "l", Linear: "l", nn.Identity: "", **dict.fromkeys(BACKBONES, "c")}
 KINDS |= dict.fromkeys((BatchNorm, LayerNorm, nn.BatchNorm1d, nn.LayerNorm), "n")
-"""The letter of a module in ``STACK``; empty for a module without effect."""
+"""The letter that stands for each type of module in ``STACK``; the empty string for ``nn.Identity``."""
 STACK = re.compile("d?(ld?)?(cn?rd?)*(c|cn?rd?l)")
-"""The pattern of a backbone, with a letter for each step: dropout, Linear, convolution, norm and ReLU."""
+"""The sequences of steps that a backbone can represent, as a regular expression. Letters are the initials of dropout,
+Linear, convolution, norm and ReLU.
+"""
 
 
 Step = tuple[str, Any]
-"""One step of a forward pass: its letter in ``STACK``, and the module, or the rate of a dropout."""
+"""One step of a forward pass: its letter in ``STACK``, and its module; for dropout, the rate."""
 
 
 def accelerate(model: nn.Module) -> Backbone:
-    """Convert ``model`` to handful's layers, with a copy of the weights; the outputs are equal up to rounding.
+    """Convert ``model`` to a model of handful with the same weights. The outputs are equal up to rounding.
 
     The function accepts PyG's models ``GCN``, ``GraphSAGE`` and ``GAT``, and every module whose ``forward(x,
-    edge_index)`` is a plain stack of the convolutions of these models: [dropout →] [Linear → dropout →] convolution →
-    norm → ReLU → dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Missing parameters of the module
-    (``bias=False``, ``root_weight=False``) are zeros that are not trained. On a graph with edge weights, ``SAGE``
+    edge_index)`` is a plain stack of their convolutions: [dropout →] [Linear → dropout →] convolution → norm → ReLU →
+    dropout → … → convolution [→ norm → ReLU → dropout → Linear]. Parameters that the module does not have
+    (``bias=False``, ``root_weight=False``) become zeros that are not trained. If the graph has edge weights, ``SAGE``
     computes a weighted mean.
 
     Raises:
-        HandfulError: the module is not such a stack, or has an option that handful's layers do not have.
+        HandfulError: the module is not such a stack, or has an option that handful's layers do not support.
 
     >>> from torch_geometric.nn import GraphSAGE
     >>> ours = accelerate(GraphSAGE(8, 16, num_layers=3, out_channels=4, dropout=0.5, norm="batch_norm"))
@@ -104,7 +106,7 @@ def _converted(model: nn.Module) -> Backbone:
 
 
 def _steps(model: nn.Module) -> list[Step]:
-    """The steps of ``model`` on its features, in order; steps without effect are left out."""
+    """The steps that ``model`` applies to its features, in order. Identity modules are left out."""
     whole = _Whole(model).train()
     try:
         x, edge_index, *nodes = _Tracer().trace(whole).nodes
@@ -124,8 +126,8 @@ def _steps(model: nn.Module) -> list[Step]:
 
 
 class _Whole(nn.Module):
-    """A module that calls the ``forward`` of the instance ``model``, since PyG's ``Sequential`` defines ``forward`` per
-    instance.
+    """A wrapper that calls ``model.forward``. Tracing needs this wrapper, since PyG's ``Sequential`` defines
+    ``forward`` on the instance.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -160,7 +162,7 @@ def _step(model: nn.Module, node: fx.Node) -> Step:
 
 
 def _check(conv: Any, final: bool) -> None:
-    """Raise an error if a convolution has no equal layer in handful."""
+    """Raise an error if handful has no layer that is equivalent to the convolution."""
     options = OPTIONS[type(conv)]
     if isinstance(conv, GATConv) and conv.heads > 1:
         options = {**options, "concat": not final}
@@ -170,7 +172,7 @@ def _check(conv: Any, final: bool) -> None:
 
 
 def _norm(norm: nn.Module | None) -> Norm:
-    """The name of a norm in handful."""
+    """handful's name for a PyG norm."""
     if isinstance(norm, LayerNorm) and norm.mode != "node":
         raise HandfulError(f"its LayerNorm has mode={norm.mode!r}, and handful's has mode='node'")
     torch_norm = getattr(norm, "module", norm)
@@ -182,14 +184,14 @@ def _norm(norm: nn.Module | None) -> Norm:
 
 
 def _weights(module: Any) -> dict[str, Tensor | None]:
-    """The parameters of a convolution or Linear under their names in handful; ``None`` for a missing parameter."""
+    """The parameters of a convolution or a Linear, by their names in handful; ``None`` for a missing parameter."""
     names = WEIGHTS.get(type(module), {"weight": "weight", "bias": "bias"})
     known = dict(module.named_parameters(remove_duplicate=False))
     return {ours: known.get(theirs) for ours, theirs in names.items()}
 
 
 def _widths(module: Any) -> tuple[int, int]:
-    """The numbers of inputs and outputs."""
+    """The number of inputs and the number of outputs."""
     weight = next(iter(_weights(module).values()))
     if weight is None or isinstance(weight, nn.parameter.UninitializedParameter):
         raise HandfulError("its weights have no shape yet: call it once first")
@@ -197,7 +199,7 @@ def _widths(module: Any) -> tuple[int, int]:
 
 
 def _copy(ours: Backbone, before: dict[str, Any], layers: list[dict[str, Any]]) -> None:
-    """Copy the weights and the norms of PyG's layers to ``ours``."""
+    """Copy the weights of PyG's convolutions, Linears and norms to ``ours``."""
     pairs: list[tuple[Any, Any]] = [*zip(ours.convs, (layer["c"] for layer in layers), strict=True)]
     pairs += [(ours.input_projection, before["l"])] if "l" in before else []
     pairs += [(ours.output_projection, layers[-1]["l"])] if "l" in layers[-1] else []
@@ -219,7 +221,7 @@ def _copy(ours: Backbone, before: dict[str, Any], layers: list[dict[str, Any]]) 
 
 
 def _compare(model: nn.Module, ours: Backbone) -> None:
-    """Raise an error if the two models differ on a small graph."""
+    """Raise an error if the outputs of the two models differ on a small graph."""
     weight = next(ours.parameters())
     indptr, indices = torch.tensor([0, 2, 3, 5]), torch.tensor([1, 2, 0, 0, 1])
     edges = Adjacency(indptr, indices, 3).to(weight.device)

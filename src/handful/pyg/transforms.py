@@ -15,13 +15,15 @@ from handful.samplers.full import full_adjacency
 
 
 class AddAggregated(BaseTransform):  # type: ignore[misc]
-    """Add the aggregated features of the neighbours to every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
+    """Append the aggregated features of the neighbours to the features of every node: x becomes [X ‖ ÂX ‖ … ‖ Âᵏ X].
 
-    A Linear of [X ‖ ÂX] equals a ``SAGEConv`` on X over all neighbours, including neighbours outside the part.
+    A Linear of [X ‖ ÂX] equals a ``SAGEConv`` of X over all neighbours in the full graph, including those outside the
+    batch.
 
     Args:
-        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; weighted if ``data`` has ``edge_weight``.
-        hops: k, the number of aggregates.
+        hop: Â, the aggregation: ``mean``, ``mean_with_loops`` or ``gcn``; if ``data`` has ``edge_weight``, the
+            aggregation is weighted.
+        hops: k, the number of times that the features are aggregated.
 
     >>> data = Data(x=torch.tensor([[1.0], [3.0], [5.0]]), edge_index=torch.tensor([[0, 2, 1], [1, 1, 0]]))
     >>> AddAggregated()(data).x
@@ -36,7 +38,7 @@ class AddAggregated(BaseTransform):  # type: ignore[misc]
         self.hop, self.hops = hop, hops
 
     def forward(self, data: Any) -> Any:
-        """Replace the features by [X ‖ ÂX ‖ … ‖ Âᵏ X]."""
+        """Replace ``data.x`` by [X ‖ ÂX ‖ … ‖ Âᵏ X], and return ``data``."""
         if not isinstance(data, Data) or data.x is None or data.edge_index is None:
             raise GraphError("AddAggregated takes one Data with x and edge_index")
         graph = Graph.from_edge_index(data.edge_index, data.num_nodes, edge_weight=data.get("edge_weight"))

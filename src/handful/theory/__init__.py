@@ -1,1 +1,1 @@
-"""The quantities of the paper's theory, one function per quantity, with the names of the paper."""
+"""The quantities in the paper's theory. There is one function per quantity, with the paper's name for it."""

@@ -1,17 +1,19 @@
-"""A test of the modified loss: an epoch of SGD follows the gradient flow of this loss, up to third order in the step.
+"""A test of the modified loss: an epoch of SGD follows the gradient flow of this loss, with an error of third order in
+the step size.
 
-The paper (Eq. "mini-batch-gnn-loss") states that m steps of SGD with step α, averaged over the order of the batches,
-follow for a time mα the gradient flow of
+The paper (Eq. "mini-batch-gnn-loss") states that an epoch of m SGD steps of size α, averaged over the order of its
+batches, follows the gradient flow of the following loss for a time mα:
 
     L̃ = L̄ + α/4·‖∇L̄‖² + α/4·R = L̄ + α/(4m)·Σ_k ‖∇L̂_k‖².
 
 The paper's appendix sets ε = mα and prints ε/(4m)·Σ_k ‖∇L̂_k‖², which is m times as large. At most one of these two
-coefficients is correct: with the correct coefficient, the distance between the path of SGD and the flow shrinks as α³;
-with any other coefficient, as α². With momentum the paper multiplies both terms by (1+β)/(1−β). ``theory.memory``
-derives the factor of each term, and the flow of Adam. This module also tests these results.
+coefficients is correct: with the correct coefficient, the distance between SGD and the flow after an epoch is O(α³);
+with any other coefficient, it is only O(α²). For SGD with momentum, the paper multiplies both terms by (1+β)/(1−β).
+``theory.memory`` derives the factor of each term, and the flow of Adam; this module tests these results too.
 
-Assumptions: losses with bounded first, second and third derivatives (hence a smooth activation), and a small mα. For
-Adam, also: while v averages over the gradient, every component g_i changes little compared with |g_i| + ε.
+Assumptions: the losses have bounded first, second and third derivatives (so the activation is smooth), and mα is small.
+For Adam, also: over the averaging time of v, every component g_i of the gradient changes little compared with |g_i| +
+ε.
 """
 
 from __future__ import annotations
@@ -37,19 +39,20 @@ STEPS = tuple(0.04 * 2.0**-k for k in range(7))
 
 @dataclass(frozen=True)
 class BackwardError:
-    """The distance between the weights after an epoch and each flow, for every step size. ``slopes`` are the slopes in
-    log–log axes."""
+    """``errors``: for each flow and step size, the distance between the flow and the optimiser's weights after an
+    epoch. ``slopes``: for each flow, the slope of the error over the step size, in log–log axes.
+    """
 
     errors: dict[str, list[float]]
     slopes: dict[str, float]
 
 
 def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
-    """All m! orders of m batches if m is at most 4, else a dozen random orders, each followed by its reverse.
+    """All m! orders of m batches if m is at most 4; otherwise, twelve random orders, each followed by its reverse.
 
-    In an order and its reverse, each batch of a pair is first once. The second-order term
-    ½·Σ_{k≠l} ∇f_k·f_l of the expectation depends only on these pairs, so the mean over an order and its reverse is
-    exact to second order.
+    Of two batches, one comes first in an order, and the other comes first in its reverse. The second-order term of the
+    expectation, ½·Σ_{k≠l} ∇f_k·f_l, depends only on which of two batches comes first. So the mean over an order and its
+    reverse is exact to second order.
 
     >>> list(batch_orders(2)), len(list(batch_orders(10)))
     ([(0, 1), (1, 0)], 24)
@@ -65,10 +68,12 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
 
 
 def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Memory = SGD) -> Tensor:
-    """E[z_{t+m}] − z_t over the order of the batches, from z_t = ``w``; without momentum z is w.
+    """E[z_{t+m}] − z_t for z_t = ``w``, where the expectation is over the order of the batches. If there is no
+    momentum, z is w.
 
-    The optimiser starts with the mean moments that it has after a long time on the flow. The deviations from these
-    moments have mean zero and do not depend on the order of this epoch, so they do not change the mean to second order.
+    The optimiser starts with the mean moments that it would have after a long time on the flow. The deviations from
+    these moments have mean zero and do not depend on the order of this epoch, so they do not change the mean to second
+    order.
 
     >>> mean_displacement([lambda w: w.sum(), lambda w: 2 * w.sum()], torch.tensor([1.0]), 0.25)
     tensor([-0.7500])
@@ -81,7 +86,8 @@ def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Me
 
 
 def flow(field: Callable[[Tensor], Tensor], w: Tensor, time: float, pieces: int = 8) -> Tensor:
-    """w(time) of ẇ = field(w), by the classical Runge–Kutta method, with a negligible error of O(time⁵/pieces⁴).
+    """Solve ẇ = field(w) from ``w``, and return w at ``time``. The classical Runge–Kutta method is used; its error,
+    O(time⁵/pieces⁴), is negligible.
 
     >>> w = torch.ones(1, dtype=torch.float64)
     >>> abs(float(flow(lambda w: -w, w, 0.1)[0]) - float(np.exp(-0.1))) < 1e-10
@@ -114,7 +120,7 @@ def readings(m: int, step: float, memory: Memory = SGD) -> dict[str, Coefficient
 
 
 def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
-    """The exponent p of error ∝ αᵖ, by least squares in log–log axes.
+    """The exponent p in error ∝ αᵖ, fitted by least squares in log–log axes.
 
     >>> round(slope([1, 2, 4], [3, 24, 192]), 6)
     3.0
@@ -125,13 +131,13 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
 def backward_error(
     losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS, memory: Memory = SGD
 ) -> BackwardError:
-    """For each set of coefficients in ``readings``, measure the distance after one epoch between the mean path of an
-    optimiser and the flow.
+    """For each set of coefficients in ``readings``, measure the distance between the flow and the mean path of an
+    optimiser, after one epoch.
 
     Args:
         losses: one loss per batch.
-        w: float64, the initial weights.
-        steps: the step sizes α; for heavy ball lr/(1−β).
+        w: the initial weights, float64.
+        steps: the step sizes α; for heavy ball, α is lr/(1−β).
         memory: the moving averages of the optimiser; by default none, as for SGD.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
@@ -150,7 +156,8 @@ def backward_error(
 
 
 def smooth_losses(batches: Sequence[Batch], hidden: int, classes: int, seed: int) -> tuple[list[Loss], Tensor]:
-    """The losses of ``batches`` for a two-layer GraphSAGE with tanh in float64, and random initial weights.
+    """The loss function of each of ``batches``, and random initial weights. The model is a two-layer GraphSAGE with
+    tanh, in float64.
 
     h = tanh(x·W₁ + mean(x)·W₂ + b), logits = h·W₃ + mean(h)·W₄ + c, mean cross-entropy over the batch's targets.
 

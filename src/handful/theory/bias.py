@@ -1,10 +1,10 @@
-"""The bias of a sampled loss (paper, "Bias of RNS"): the bound by edge-removal sensitivity, and the two terms of the
-bias.
+"""The bias of a sampled loss (paper, "Bias of RNS"): the bound that uses the edge-removal sensitivity, and the two
+terms of the bias.
 
     L̂^B − L_full = (L̃^B − L_full) + (L̂^B − L̃^B),    L̃^B = mean over B's targets of the full graph's losses
 
 Term (I), node subsampling, has expectation 0 for Random Node Sampling, since its targets are exchangeable. For samplers
-whose batches depend on the structure, the expectation may differ from 0. Term (II), edge removal, is bounded by
+whose batches depend on the graph's structure, the expectation may differ from 0. Term (II), edge removal, is bounded by
 C_ℓ·σ(w).
 
 As elsewhere in the theory, dropout is off and BatchNorm uses the statistics of its input.
@@ -31,7 +31,7 @@ from handful.training.module import logits_of
 
 
 def lipschitz_constant(outputs: int) -> float:
-    """C_ℓ, the Lipschitz constant of a node's loss, which is a function of the node's logits, in the Euclidean norm.
+    """C_ℓ: the Lipschitz constant, in the Euclidean norm, of a node's loss as a function of its logits.
 
     For cross-entropy with C ≥ 2 logits, ∇ℓ = p − e_y, where p is the softmax, and ‖p − e_y‖² = (1 − p_y)² + Σ_{c≠y}
     p_c² ≤ 2·(1 − p_y)² ≤ 2. The norm approaches √2 as the probability of one wrong class approaches 1. So C_ℓ = √2 for
@@ -53,7 +53,7 @@ def no_target_probability(nodes: int, targets: int, block: int) -> float:
 
 
 def node_subsampling_variance(losses: Tensor, targets: int) -> float:
-    """Var of term (I) given t targets: (1/t − 1/N_t)·S², with S² = Σ_v (ℓ_v − L_full)²/(N_t − 1).
+    """The variance of term (I), given t targets: (1/t − 1/N_t)·S², with S² = Σ_v (ℓ_v − L_full)²/(N_t − 1).
 
     The t targets of a block are a uniform sample of the N_t training nodes without replacement, so L̃^B has expectation
     L_full and this variance.
@@ -70,7 +70,9 @@ def node_subsampling_variance(losses: Tensor, targets: int) -> float:
 
 @dataclass(frozen=True)
 class BiasBound:
-    """The two sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m; ``bias_ci95`` is the 95% interval of ``bias``."""
+    """The two sides of |E[L̂_RNS | ℰ] − L_full| ≤ C_ℓ·σ(w) for one m. ``bias_ci95`` is the half-width of the 95%
+    confidence interval of ``bias``.
+    """
 
     m: int
     bias: float
@@ -86,13 +88,15 @@ class BiasBound:
 
     @property
     def average_bound(self) -> float:
-        """C_ℓ times the average of σ_v over the nodes: a smaller bound, by the same proof."""
+        """C_ℓ times the average of σ_v over the nodes: a smaller bound, which follows from the same proof."""
         return self.lipschitz * self.sigma_average
 
 
 @dataclass(frozen=True)
 class BiasSplit:
-    """E[L̂] − L_full and its two terms, each as a mean over batches with its interval, ``{"mean", "ci95"}``."""
+    """E[L̂] − L_full and its two terms. Each is ``{"mean", "ci95"}``: the mean over batches, and the half-width of its
+    95% confidence interval.
+    """
 
     total: dict[str, float]
     node_subsampling: dict[str, float]
@@ -113,10 +117,11 @@ def full_logits(model: nn.Module, graph: Graph) -> Tensor:
 
 @torch.no_grad()
 def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 50, seed: int = 42) -> BiasSplit:
-    """Measure the terms (I) and (II) of a sampler's bias at the weights of ``model``: signed means over batches.
+    """Measure the terms (I) and (II) of a sampler's bias at the weights of ``model``. The results are signed means over
+    batches.
 
     Args:
-        model: the model, which does not change.
+        model: the model; it is not changed.
         graph: a graph with training nodes.
         sampler: the sampler to measure.
         batches: the number of batches to draw.
@@ -149,12 +154,12 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
 def edge_removal_sensitivity(
     model: nn.Module, graph: Graph, sampler: Sampler, epochs: int, seed: int = 42
 ) -> tuple[Tensor, list[float]]:
-    """Estimate σ_v, ``(training nodes,)``, from ``epochs`` random partitions; also return L̄ of every epoch.
+    """Estimate σ_v of every training node from ``epochs`` random partitions. Also return L̄ of every epoch.
 
     σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t
     training nodes has weight N_t/(m·t), where m is the number of blocks with training nodes. The paper's σ(w) takes the
-    worst t instead of this average over t. The paper's proof needs only the average, which makes the bound tighter. The
-    average is also easy to estimate, since every partition visits each training node once.
+    worst t instead of this average over t. The paper's proof needs only the average, and the average makes the bound
+    tighter. The average is also easy to estimate, since every partition visits each training node once.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -181,9 +186,9 @@ def edge_removal_sensitivity(
 
 
 def bias_bound(model: nn.Module, graph: Graph, m: int, epochs: int = 20, seed: int = 42) -> BiasBound:
-    """Measure the two sides of the bound for m parts, on ``epochs`` random partitions.
+    """Measure the two sides of the bound for m parts, with ``epochs`` random partitions.
 
-    The maximum over nodes of estimated means is biased upwards; more epochs reduce this bias.
+    The estimate of σ(w) is biased upwards, since it is a maximum of estimated means. More epochs reduce this bias.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

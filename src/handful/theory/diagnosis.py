@@ -1,4 +1,6 @@
-"""The effect of samplers on the training objective: the terms of the implicit objective, and the change of degrees."""
+"""The effect of samplers on training: the terms of the implicit objective, and the change in the degree
+distribution.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from handful.vocabulary import TERMS, title
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The measurements of one sampler, for every repeat.
+    """The measurements for one sampler, one per repeat.
 
-    The measurements are the terms of the implicit objective, and the error of the power-law exponent of the batches.
-    The error is empty if only the terms were measured, as by ``ImplicitWatch``.
+    ``terms`` are the terms of the implicit objective. ``alpha_errors`` are the errors of the power-law exponent in the
+    batches; they are empty if only the terms were measured, as by ``ImplicitWatch``.
     """
 
     sampler: Sampler
@@ -46,7 +48,8 @@ class Diagnosis:
 
     @property
     def variance_per_target(self) -> float:
-        """R times the number of targets. For independent targets, this is the R of batches with one target.
+        """R times the number of targets per batch. If targets were independent, this product would be the R of batches
+        with one target.
 
         For every sampler, R falls as batches grow. R times the number of targets can be compared between batches of
         different sizes.
@@ -54,7 +57,9 @@ class Diagnosis:
         return float(np.mean([t.R * t.targets for t in self.terms]))
 
     def record(self) -> dict[str, Any]:
-        """All measurements: mean and 95% CI, and the value of every repeat."""
+        """All measurements as plain values: each mean with the half-width of its 95% confidence interval, and the
+        values of all repeats.
+        """
         measured = (*TERMS, "nodes", "targets", "full_loss", "mean_loss")
         return {
             "name": self.name,
@@ -74,9 +79,10 @@ def diagnose(
     seed: int = 42,
     report: Callable[[Sampler], None] | None = None,
 ) -> list[Diagnosis]:
-    """Measure every sampler at the same initialisations: repeat r has the same weights for all samplers.
+    """Measure every sampler at the same initial weights: in each repeat, all samplers have the same weights.
 
-    α_Sampl is the mean of the exponents of the batches of a repeat. R is measured on the same batches.
+    In each repeat, α_Sampl is the mean of the power-law exponents of the batches, and R is measured on the same
+    batches.
 
     Args:
         graph: a graph with training nodes.
@@ -115,8 +121,8 @@ def diagnose(
 
 
 def relation(diagnoses: Sequence[Diagnosis]) -> float:
-    """Spearman's ρ over samplers between |α_Sampl − α_Full| and R(w); NaN if one of them has the same value for all
-    samplers.
+    """Spearman's rank correlation between |α_Sampl − α_Full| and R(w), over the samplers. The result is NaN if one of
+    them has the same value for all samplers.
 
     >>> import handful as hf
     >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]

@@ -1,8 +1,8 @@
-"""R(w) as an explicit penalty, which is not in the paper: does a penalty c·R(w) have the effect of per-part updates?
+"""An experiment that is not in the paper: does an explicit penalty c·R(w) have the same effect as one update per part?
 
-Steps of size α on one part after another implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"). One step per epoch
-on the mean of the batches' losses does not add this term. If the effect of per-part steps comes from R, one step per
-epoch on L̄ + α/4·R should have the same effect.
+If each part makes a step of size α, the steps implicitly add α/4·R(w) to L̄ (Eq. "mini-batch-gnn-loss"). A single step
+per epoch, on the mean of the batches' losses, does not add this term. If the effect of one step per part comes from R,
+a single step per epoch on L̄ + α/4·R should have the same effect.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def variance_gradient(
     losses: NodeLosses = node_losses,
     class_weight: Tensor | None = None,
 ) -> tuple[float, list[Tensor]]:
-    """Compute R(w) and ∇R(w) exactly, given ∇L̄(w), by differentiating each batch's gradient.
+    """Compute R(w) and ∇R(w) exactly from ∇L̄(w), by differentiating each batch's gradient.
 
     ∇R = (2/m)·Σ_k H_k·(∇L̂_k − ∇L̄), where H_k is the Hessian of L̂_k. The derivative of ∇L̄ cancels, since the
     deviations sum to zero. Only one batch's second-order graph is in memory at a time.
@@ -36,8 +36,8 @@ def variance_gradient(
     Args:
         model: the model with the weights w.
         batches: the m batches, each with the seed of its step, so that dropout is the same as in the step.
-        mean: ∇L̄(w), one tensor per weight.
-        losses, class_weight: the losses and class weights of the training.
+        mean: ∇L̄(w), with one tensor per trainable parameter.
+        losses, class_weight: the loss function and the class weights that are used in training.
 
     >>> import handful as hf
     >>> ring = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -63,10 +63,10 @@ def variance_gradient(
 
 
 class VariancePenalty(Callback):
-    """Adds ``strength``·R(w) to the loss of training with one step per epoch (``update="epoch"``).
+    """Adds ``strength``·R(w) to the training loss. Training must make one step per epoch (``update="epoch"``).
 
-    ``strength`` is α/4 to replace per-part steps of size α. ``history`` has R at the start of every epoch. The penalty
-    costs a second forward pass and a double backward pass for every batch.
+    To replace one step of size α per part, set ``strength`` to α/4. ``history`` has the value of R before each step.
+    The penalty costs a second forward pass and a double backward pass for every batch.
 
     >>> import handful as hf
     >>> ring = hf.Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

@@ -1,12 +1,12 @@
-"""The implicit objective of SGD with a sampler (paper, Eq. "mini-batch-gnn-loss"): the terms of L̄ + α/4·‖∇L̄‖² +
-α/4·R.
+"""The terms of L̄ + α/4·‖∇L̄‖² + α/4·R, the implicit objective of SGD with a sampler (paper, Eq.
+"mini-batch-gnn-loss").
 
     L̄ = (1/m)·Σ_k L̂_k,    R = (1/m)·Σ_k ‖∇L̂_k − ∇L̄‖²,    bias = |L_full − L̄|,    Var = (1/m)·Σ_k (L̂_k − L̄)²
 
 All terms are computed at fixed weights, over the first ``batches`` batches with training nodes. Dropout is off (the
 paper does not specify this); everything else is as in a training step. In particular, BatchNorm uses the statistics of
-the batch, and for L_full the statistics of the whole graph. So L̂_k is the loss of a training step, and one part (m =
-1) has no bias. The model itself does not change: a copy is measured.
+the batch; for L_full, these are the statistics of the whole graph. So L̂_k is the loss of a training step, and the bias
+is 0 if there is only one part (m = 1). The model is not changed: the terms are measured on a copy.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from handful.training.loop import Loop, batch_loss
 from handful.training.loss import losses_of
 
 BATCHES, REPEATS = 50, 100
-"""The numbers of batches and of repeats in the paper."""
+"""The number of batches and the number of repeats in the paper."""
 ADAM_EPS = 1e-8
 """The default ε of torch's Adam."""
 
 
 @dataclass(frozen=True)
 class ImplicitTerms:
-    """The terms of the implicit objective at one point, and the mean size of the batches.
+    """The terms of the implicit objective at fixed weights, and the mean size of the batches.
 
     ``adam_norm`` and ``adam_R`` are ‖∇L̄‖² and R in the metric of Adam: Σ_i P_i·ḡ_i² and Σ_i P_i·Var_i, with P = 1/(√s +
     ε) and s_i = ḡ_i² + Var_i. For one batch and ε = 0, ``adam_norm`` is the ℓ₁-norm of the gradient.
@@ -59,10 +59,11 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean of vectors and their mean squared distance from the mean, in one pass, with memory for a few vectors.
+    """The mean and the variance of a sequence of vectors. The vectors are added one at a time, and only a few are in
+    memory.
 
-    ``variances`` has (1/n)·Σ(g_k − ḡ)² for every entry, and ``variance`` is the sum of ``variances``. All sums are in
-    float64, since R may be a millionth of ‖ḡ‖².
+    ``variances`` has (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is their sum. All sums are in float64,
+    since R may be a millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):
@@ -84,7 +85,7 @@ class Welford:
 
     @property
     def variances(self) -> Tensor:
-        """(1/n)·Σ(g_k − ḡ)² for every entry."""
+        """(1/n)·Σ(g_k − ḡ)² for each component."""
         return self.spread / self.count
 
     @property
@@ -94,7 +95,7 @@ class Welford:
 
 
 def without_dropout(model: nn.Module) -> nn.Module:
-    """A copy of the model in training mode, with every dropout at 0.
+    """A copy of the model in training mode, with all dropout rates set to 0.
 
     A copy is needed because training mode changes the running statistics of a model.
 
@@ -112,8 +113,8 @@ def without_dropout(model: nn.Module) -> nn.Module:
 
 
 def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> Iterator[Batch]:
-    """The first ``batches`` batches with training nodes, from one or more epochs; batches without training nodes are
-    left out.
+    """The first ``batches`` batches that have training nodes, from as many epochs as needed. Batches without training
+    nodes are left out.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> [batch.num_nodes for batch in first_batches(ring, FullGraph(), 2, seed=0)]
@@ -133,8 +134,8 @@ def first_batches(graph: Graph, sampler: Sampler, batches: int, seed: int) -> It
 
 
 def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
-    """Compute ∇L as one vector; it is zero for weights that the loss does not depend on. ``parameter.grad`` does not
-    change.
+    """Compute ∇L as one vector. The entries of weights that the loss does not depend on are 0. ``parameter.grad`` is
+    not changed.
 
     >>> model = nn.Linear(2, 1)
     >>> flat_gradient(model(torch.tensor([3.0, 4.0])).sum(), model)
@@ -148,8 +149,8 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)
     """L_full(w) (paper, Eq. 1): the mean loss over all training nodes on the full graph.
 
-    ``sampler`` is the sampler of the training; it gives the operator on the full graph, which may differ from the
-    graph's edges.
+    ``sampler`` is the sampler that is used in training. The sampler determines the edges and weights on the full graph;
+    LADIES, for example, adds self-loops.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
@@ -169,10 +170,10 @@ def implicit_terms(
     seed: int = 42,
     on_batch: Callable[[Batch, Tensor], None] = lambda batch, gradient: None,
 ) -> ImplicitTerms:
-    """Compute every term of the implicit objective at the current weights of ``model``, in one pass over the batches.
+    """Compute all terms of the implicit objective at the current weights of ``model``, in one pass over the batches.
 
     Args:
-        model: the model, which does not change.
+        model: the model; it is not changed.
         graph: a graph with training nodes.
         sampler: the sampler to measure.
         batches: m, the number of batches to draw.
@@ -215,7 +216,8 @@ def implicit_terms(
 
 
 def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """Make a model with random weights that depend only on ``seed``; the state of torch's generator does not change.
+    """Make a model with random weights that depend only on ``seed``. The state of torch's random generator is not
+    changed.
 
     >>> one, other = (initial_model(lambda: nn.Linear(2, 1), seed=7) for _ in range(2))
     >>> torch.equal(one.weight, other.weight)
@@ -227,11 +229,12 @@ def initial_model(make_model: Callable[[], nn.Module], seed: int) -> nn.Module:
 
 
 def variance_factor(m: int, momentum: float) -> float:
-    """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R with heavy-ball momentum β, in an epoch of m steps.
+    """ρ = 2/(m(m−1))·Σ_{j=1}^{m−1} (m−j)·(1−β^j): the factor of R if SGD has heavy-ball momentum β and m steps per
+    epoch.
 
-    In total, a gradient g moves the weights by α·g, where α = lr/(1−β). In the first j steps, it moves the weights by
-    (1 − β^j)·α·g. R comes from pairs of batches of one epoch; m − j of these pairs are j steps apart
-    (``theory.memory``). Without momentum ρ is 1.
+    Over all later steps, a gradient g moves the weights by α·g in total, where α = lr/(1−β); in the first j steps, it
+    moves them by (1 − β^j)·α·g. R comes from pairs of batches in the same epoch, and m − j of these pairs are j steps
+    apart (``theory.memory``). If there is no momentum, ρ is 1.
 
     >>> [round(variance_factor(m, 0.9), 2) for m in (2, 4, 10)]
     [0.1, 0.16, 0.3]
@@ -242,12 +245,12 @@ def variance_factor(m: int, momentum: float) -> float:
 
 
 def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = None) -> tuple[float, float]:
-    """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ, with ρ of ``variance_factor``.
+    """The coefficients of ‖∇L̄‖² and R in the modified loss: α/4·(1+β)/(1−β) and α/4·ρ. ``variance_factor`` is ρ.
 
-    ``lr`` is the learning rate of one step, not of an epoch. α is the effective step, lr/(1−β): under a constant
-    gradient g the weights move by lr/(1−β)·g per step. The factor (1+β)/(1−β) comes from Ghosh et al. (2023). The paper
-    also applies this factor to R, which is not correct. ``m``, the number of steps per epoch, is needed only with
-    momentum.
+    ``lr`` is the learning rate of one step, not of an epoch. α is the effective step, lr/(1−β): if the gradient g is
+    constant, the weights move by lr/(1−β)·g per step. The factor (1+β)/(1−β) comes from Ghosh et al. (2023). The paper
+    also applies this factor to R, which is not correct. ``m``, the number of steps per epoch, is needed only if there
+    is momentum.
 
     >>> regulariser_coefficients(0.1), [round(c, 6) for c in regulariser_coefficients(0.1, momentum=0.9, m=2)]
     ((0.025, 0.025), [4.75, 0.025])
@@ -261,8 +264,8 @@ def regulariser_coefficients(lr: float, momentum: float = 0.0, m: int | None = N
 
 
 def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: int | None = None) -> float:
-    """L̃ = L̄ + a·‖∇L̄‖² + b·R, with a and b of ``regulariser_coefficients``: the loss that SGD with these settings
-    minimises.
+    """The loss that SGD with these settings minimises: L̃ = L̄ + a·‖∇L̄‖² + b·R, where a and b are the
+    ``regulariser_coefficients``.
 
     >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
     >>> modified_loss(terms, lr=1.0)
@@ -273,7 +276,7 @@ def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: 
 
 
 def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
-    """The number of batches of the first epoch that make a step.
+    """The number of steps in the first epoch: its batches that have training nodes.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> epoch_steps(ring, FullGraph(), seed=0)
@@ -283,7 +286,7 @@ def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
 
 
 def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
-    """The preconditioner of Adam: P = 1/(√v + ε) for second moments v.
+    """Adam's preconditioner P = 1/(√v + ε), where v is the second moment of the gradients.
 
     >>> adam_metric(torch.tensor([4.0]), eps=0.5)
     tensor([0.4000])
@@ -292,10 +295,10 @@ def adam_metric(second: Tensor, eps: float = ADAM_EPS) -> Tensor:
 
 
 class ImplicitWatch(Callback):
-    """Measures the terms during training, before the first epoch and after every ``every`` epochs.
+    """Measures the terms before the first epoch, and then once every ``every`` epochs.
 
-    ``history`` has pairs (epoch, terms). The callback does not change the training: the result of a run is the same,
-    bit for bit, without the callback.
+    ``history`` is a list of pairs (epoch, terms). The callback does not affect the training: the result of a run is bit
+    for bit the same as without the callback.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

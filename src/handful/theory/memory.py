@@ -1,24 +1,24 @@
-"""The flows that SGD, heavy ball and Adam follow, to second order in the step.
+"""The flows that SGD, heavy ball and Adam follow, to second order in the step size.
 
-All three optimisers follow one rule with the effective step α (lr/(1−β) for heavy ball, lr for Adam):
+All three optimisers follow the same rule, with the effective step size α (lr/(1−β) for heavy ball, lr for Adam):
 
     m ← β₁·m + (1−β₁)·g,    v ← β₂·v + (1−β₂)·g²,    w ← w − α·P∘m,    P = 1/(√v + ε), or 1 without a metric.
 
-If every epoch draws a new random order of its m batches, the mean path over these orders follows
+If every epoch draws a new random order of its m batches, the path averaged over these orders follows
 
     ẇ = −P∘[ḡ + 2a·H̄F + 2b·(mean_k(H_k·P∘g_k) − H̄F) − 2c·(F/√s)∘mean_k(g_k∘H_kF)],    F = P∘ḡ,    s = mean_k g_k²
 
     a = α/4·(1+β₁)/(1−β₁),    b = α/4·ρ(m, β₁),    c = α/4·(1+β₂)/(1−β₂).
 
-With P = 1 this is the gradient flow of L̄ + a·‖∇L̄‖² + b·R. The coordinate z = w − α·β₁/(1−β₁)·m moves by −α·g_t(w_t) in
-a step, and the earlier steps of an epoch have moved w_t by −α·Σ_{l<t} (1 − β₁^{t−l})·g_l. Two batches of one epoch have
-E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1): this gives ρ. The orders of earlier epochs are independent, and
-contribute only to H̄ḡ.
+If P = 1, this is the gradient flow of L̄ + a·‖∇L̄‖² + b·R. The coordinate z = w − α·β₁/(1−β₁)·m moves by −α·g_t(w_t)
+per step, and the earlier steps of the epoch have moved w_t by −α·Σ_{l<t} (1 − β₁^{t−l})·g_l. For two batches k ≠ l of
+the same epoch, E[H_k g_l] = H̄ḡ − (mean_k(H_k g_k) − H̄ḡ)/(m − 1), which gives ρ. The orders of earlier epochs are
+independent, and contribute only to H̄ḡ.
 
-For Adam, v is replaced by its mean, which is s at earlier weights. For one batch this replacement is exact, and the
-flow equals the flow of Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The dependence of m and v on
-earlier gradients is treated as in Cattaneo and Shigida (2025). For several batches the fluctuation of v is ignored,
-which gives an error of order 1 − β₂ in the flow.
+For Adam, v is replaced by its mean, which is s at earlier weights. If there is one batch, this replacement is exact,
+and the flow equals that of Cattaneo, Klusowski and Shigida (2024), with ε outside the root. The dependence of m and v
+on earlier gradients is treated as in Cattaneo and Shigida (2025). If there are several batches, the fluctuation of v is
+ignored, which gives an error of order 1 − β₂ in the flow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from torch.autograd.functional import vhp
 from handful.theory.implicit import adam_metric, regulariser_coefficients
 
 Loss = Callable[[Tensor], Tensor]
-"""The loss of one batch, a function of one float64 vector with all weights."""
+"""The loss of one batch, as a function of a float64 vector of all weights."""
 
 
 class Coefficients(NamedTuple):
@@ -47,8 +47,8 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """The moving averages of an optimiser: none for SGD, ``beta1`` for heavy ball, ``beta1`` and ``beta2`` for Adam.
-    Without ``eps`` there is no preconditioner P.
+    """The moving averages of an optimiser: none for SGD, ``beta1`` for heavy ball, ``beta1`` and ``beta2`` for Adam. If
+    ``eps`` is ``None``, there is no preconditioner P.
 
     >>> Memory(0.5).coefficients(step=1.0, m=2)
     Coefficients(mean=0.75, spread=0.125, second=0.0)
@@ -63,7 +63,7 @@ class Memory:
         return torch.ones_like(second) if self.eps is None else adam_metric(second, self.eps)
 
     def coefficients(self, step: float, m: int) -> Coefficients:
-        """The coefficients of the flow, for an epoch of m batches."""
+        """The coefficients of the flow, if an epoch has m batches."""
         mean, spread = regulariser_coefficients(step * (1 - self.beta1), self.beta1, m)
         second = 0.0 if self.eps is None else step / 4 * (1 + self.beta2) / (1 - self.beta2)
         return Coefficients(mean, spread, second)
@@ -83,8 +83,8 @@ def gradient(loss: Loss, w: Tensor) -> Tensor:
 
 
 def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Tensor]:
-    """Three arrays ``(m, n)`` at ``w``: the gradients g_k, H_k·F, and H_k·P∘g_k, with the preconditioner P of
-    ``memory``.
+    """Compute three arrays ``(m, n)`` at ``w``, for m losses and n weights: g_k, H_k·F, and H_k·(P∘g_k). P is the
+    preconditioner of ``memory``.
 
     >>> found = slopes_at([lambda w: w.square().sum()], torch.tensor([3.0]), Memory())
     >>> [float(value) for value in found]
@@ -101,7 +101,7 @@ def slopes_at(losses: Sequence[Loss], w: Tensor, memory: Memory) -> tuple[Tensor
 
 
 def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: Memory = SGD) -> Tensor:
-    """ẇ of the flow at w; without a preconditioner, ẇ = −∇[L̄ + a·‖∇L̄‖² + b·R].
+    """The velocity ẇ of the flow at w. If there is no preconditioner, ẇ = −∇[L̄ + a·‖∇L̄‖² + b·R].
 
     >>> w = torch.tensor([1.0, 2.0], dtype=torch.float64)
     >>> modified_field([lambda w: 0.5 * w.square().sum()], w, Coefficients(0.25)).tolist()  # ∇[½w² + ¼w²]
@@ -119,11 +119,12 @@ def modified_field(losses: Sequence[Loss], w: Tensor, by: Coefficients, memory: 
 
 
 State = tuple[Tensor, Tensor, Tensor]
-"""The state of an optimiser: weights, and the first and second moment of the gradients."""
+"""The state of an optimiser: the weights, and the first and second moments of the gradients."""
 
 
 def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory) -> State:
-    """The mean state of an optimiser at ``z`` after a long time on the flow, to first order in the step.
+    """The mean state of an optimiser that has followed the flow to ``z`` for a long time, to first order in the step
+    size.
 
     The weights k steps ago were z + α·(k + β₁/(1−β₁))·F.
 
@@ -140,7 +141,7 @@ def settled_state(losses: Sequence[Loss], z: Tensor, step: float, memory: Memory
 
 
 def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence[int], memory: Memory) -> State:
-    """Take one step on each batch, in the order ``order``.
+    """Take one step on each batch, in the given ``order``.
 
     >>> start = torch.tensor([1.0]), torch.zeros(1), torch.zeros(1)
     >>> run_epoch([lambda w: w.sum(), lambda w: 2 * w.sum()], start, 0.25, (1, 0), Memory())[0]
@@ -156,7 +157,7 @@ def run_epoch(losses: Sequence[Loss], state: State, step: float, order: Sequence
 
 
 def ahead_of(state: State, step: float, memory: Memory) -> Tensor:
-    """z = w − α·β₁/(1−β₁)·P∘m, the coordinate that moves by −α·P∘g in a step.
+    """z = w − α·β₁/(1−β₁)·P∘m, the coordinate that moves by −α·P∘g per step.
 
     >>> ahead_of((torch.tensor([1.0]), torch.tensor([2.0]), torch.zeros(1)), 0.1, Memory(0.5))
     tensor([0.8000])

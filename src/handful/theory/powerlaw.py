@@ -1,6 +1,7 @@
-"""The power-law exponent of degrees in graphs and samples, by maximum likelihood (Clauset, Shalizi and Newman, 2009).
+"""The power-law exponent of the degrees in graphs and samples. The exponent is estimated by maximum likelihood
+(Clauset, Shalizi and Newman, 2009).
 
-The law is p(x) = x^{−α} / ζ(α, x_min) for whole numbers x ≥ x_min, where ζ is the Hurwitz zeta function.
+The law is p(x) = x^{−α} / ζ(α, x_min) for integers x ≥ x_min, where ζ is the Hurwitz zeta function.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _LOWEST, _HIGHEST = 1.0 + 1e-6, 60.0
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """A fitted tail: the exponent ``alpha`` from ``x_min`` on, the Kolmogorov–Smirnov ``distance``, and the number of
-    observations ``tail``.
+    """A power law fitted to the values of at least ``x_min``: the exponent ``alpha``, the Kolmogorov–Smirnov
+    ``distance``, and ``tail``, the number of these values.
     """
 
     alpha: float
@@ -37,14 +38,14 @@ class PowerLaw:
 def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
     """Fit a discrete power law to ``data``, by Clauset's method.
 
-    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the x ≥ x_min. The search for α ends at 60, and α
-    is NaN if fewer than two distinct values remain. x_min is the value of the data (except the largest value) whose fit
-    has the smallest Kolmogorov–Smirnov distance.
+    For a given x_min, α maximises −n·ln ζ(α, x_min) − α·Σ ln x over the values x ≥ x_min. α is at most 60, and NaN if
+    the data have fewer than two distinct positive values. x_min is the data value whose fit has the smallest
+    Kolmogorov–Smirnov distance; the largest value is not tried.
 
     Args:
-        data: whole numbers; zeros are left out.
-        min_tail: the minimum number of observations in a tail; estimates from fewer observations are unreliable
-            (Clauset et al., section 3.3).
+        data: integers; only positive values are used.
+        min_tail: the minimum number of values in a fit; estimates from fewer values are unreliable (Clauset et al.,
+            section 3.3).
 
     >>> fit_power_law([1] * 800 + [2] * 130 + [3] * 40 + [4] * 20 + [5] * 10).x_min
     1
@@ -62,9 +63,10 @@ def fit_power_law(data: ArrayLike, min_tail: int = 50) -> PowerLaw:
 
 
 def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
-    """The maximum-likelihood α for each ``mean_log`` and ``x_min``: the root of E_α[ln X] = mean of ln x, by bisection.
+    """The maximum-likelihood α for each pair of ``mean_log`` and ``x_min``: the solution of E_α[ln X] = ``mean_log``,
+    by bisection.
 
-    E_α[ln X] is the derivative of −ln ζ, and decreases in α.
+    E_α[ln X] is the derivative of −ln ζ with respect to α, and it decreases in α.
     """
     lo, hi = np.full_like(x_min, _LOWEST), np.full_like(x_min, _HIGHEST)
     with np.errstate(divide="ignore", invalid="ignore"):  # ζ(α, x) underflows where both are large
@@ -77,8 +79,8 @@ def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
 
 
 def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
-    """sup_x |empirical − fitted CDF| over all whole x ≥ values[0]; the supremum is at a value, or just before the next
-    value.
+    """The maximum of |empirical CDF − fitted CDF| over all integers x ≥ values[0]. The maximum is reached at one of
+    ``values``, or just before one.
     """
     seen, from_here = np.cumsum(counts) / counts.sum(), zeta(alpha, values)
     at, before_next = (1 - above / from_here[0] for above in (from_here - values**-alpha, from_here[1:]))
@@ -86,10 +88,12 @@ def ks_distance(values: np.ndarray, counts: np.ndarray, alpha: float) -> float:
 
 
 def degrees(graph: Graph | Sample) -> np.ndarray:
-    """int64 ``(N,)``, the number of distinct neighbours of each node in a graph or a sampled subgraph, without loops.
+    """int64 ``(N,)``: the number of distinct neighbours of each node in a graph or a sampled subgraph; self-loops do
+    not count.
 
-    The direction of edges does not matter. The edges of all layers of a batch are one graph. If every layer has its own
-    nodes (LADIES), the degree of a target is the number of its other sources over all layers.
+    The direction of edges does not matter. The edges of all layers of a batch are merged into one graph. If every layer
+    has its own nodes (LADIES), the result has an entry for each target of each layer instead: the number of its edges,
+    without the edge from itself.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]
@@ -108,7 +112,8 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
 
 
 def alpha_error(sampled: Sequence[float], alpha_full: float) -> float:
-    """|α_Sampl − α_Full|, where α_Sampl is the mean over sampled subgraphs; subgraphs without an exponent are left out.
+    """|α_Sampl − α_Full|, where α_Sampl is the mean exponent of the sampled subgraphs. Subgraphs whose exponent is NaN
+    are left out.
 
     >>> alpha_error([2.0, 3.0, float("nan")], alpha_full=2.0)
     0.5

@@ -1,7 +1,7 @@
-"""The structure of a graph, as in the paper's table of data sets; and the structure of its parts.
+"""The structure of a graph, as in the paper's table of data sets, and the structure of its parts.
 
-``statistics`` measures a whole graph, ``structure`` measures its sampled parts as m grows (paper, "RNS sampled graphs
-properties").
+``statistics`` measures a whole graph. ``structure`` measures its sampled parts, for several values of m (paper, "RNS
+sampled graphs properties").
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from handful.statistics import finite_mean
 class PartStructure:
     """The structure of one sampled graph.
 
-    ``edges`` counts an undirected edge twice, and ``average_degree`` is ``edges`` / ``nodes``.
-    ``components`` includes isolated nodes; ``largest_component`` is the number of nodes of the largest component.
-    ``diameter`` is the largest measured distance, a lower bound of the diameter. ``average_distance`` is over ordered
-    pairs of distinct nodes of the same component. ``homophily`` is the fraction of edges whose ends have the same known
-    label.
+    ``edges`` counts an undirected edge twice, and ``average_degree`` is ``edges`` / ``nodes``. ``components`` counts
+    each isolated node as a component, and ``largest_component`` is the number of nodes in the largest component.
+    ``diameter`` is the largest measured distance, a lower bound for the diameter. ``average_distance`` is the mean over
+    all ordered pairs of distinct nodes in the same component. ``homophily`` is the fraction of edges whose two ends
+    have the same label, among the edges whose two ends have a label.
     """
 
     nodes: int
@@ -49,10 +49,10 @@ MEASURES = tuple(field.name for field in fields(PartStructure))
 
 @dataclass(frozen=True)
 class Statistics(PartStructure):
-    """The statistics of a graph, with both directions of every edge and without loops.
+    """The statistics of a graph. Every edge counts in both directions, and self-loops do not count.
 
     ``density`` is edges / (N·(N − 1)). See ``homophilies`` for the three kinds of homophily. ``average_distance`` is
-    estimated from the sources.
+    estimated by searches from random nodes.
     """
 
     density: float
@@ -62,7 +62,7 @@ class Statistics(PartStructure):
     features: int
     split: dict[str, int] | None
     undirected: bool
-    """Whether the loaded graph was undirected."""
+    """Whether the graph was already undirected."""
 
 
 def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
@@ -73,14 +73,15 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
         edge = Σ c_k,    adjusted = (edge − Σ (D_k/M)²) / (1 − Σ (D_k/M)²)     (Platonov et al., 2023)
         unbiased = (S² − 1) / (S² + 1 − 2·edge),  S = Σ √c_k                   (Mironov and Prokhorenkova, 2024)
 
-    The unbiased homophily is Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), where c_ij is half the fraction
-    of edges between classes i and j. This homophily is 1 if all edges are inside classes, −1 if no edge is inside a
-    class, and about 0 if labels and edges are independent. GraphLand, and some rows of the paper's table, use the
-    unbiased homophily. The result is NaN without edges, or with one class.
+    The unbiased homophily equals Σ_{i<j} (√(c_i c_j) − c_ij) / Σ_{i<j} (√(c_i c_j) + c_ij), where c_ij is half the
+    fraction of edges between classes i and j. The unbiased homophily is 1 if all edges are inside classes, −1 if no
+    edge is inside a class, and about 0 if labels and edges are independent. GraphLand, and some rows of the paper's
+    table, use the unbiased homophily. All three homophilies are NaN if no edge has labels at both ends; adjusted and
+    unbiased homophily are also NaN if these labels have only one class.
 
     Args:
         indptr, indices: the CSR of both directions of every edge.
-        y: ``(N,)``, -1 for unknown labels; ``None`` if there are no labels.
+        y: ``(N,)``, the class of each node, -1 if unknown; ``None`` if there are no labels.
 
     >>> square = np.array([0, 2, 4, 6, 8]), np.array([1, 3, 0, 2, 1, 3, 0, 2])
     >>> homophilies(*square, np.array([0, 0, 1, 1]))
@@ -109,19 +110,20 @@ def part_structure(
     sources: int = 16,
     sweeps: int = 4,
 ) -> PartStructure:
-    """Measure one graph; the CSR has both directions of every edge.
+    """Measure one graph. The CSR must have both directions of every edge.
 
-    Breadth-first searches measure the distances. Some searches start at random nodes; a node of a component C is drawn
-    with probability ∝ |C| − 1. Then the mean over sources of the mean distance to the other nodes of C is an unbiased
-    estimate of the average distance. Other searches run in the largest component, each from a node that is farthest
-    from the start of the previous search (multi-sweep). The largest measured distance is a lower bound of the diameter.
+    Breadth-first searches measure the distances. Some searches start at random nodes; a node in a component C is drawn
+    with probability ∝ |C| − 1. For this distribution, the mean distance from a random start to the other nodes of its
+    component is an unbiased estimate of the average distance. Other searches run in the largest component, each from a
+    node that is farthest from the start of the previous search (multi-sweep). The largest measured distance is a lower
+    bound for the diameter.
 
     Args:
         indptr, indices: the CSR of the edges.
-        rng: the generator for the sources.
-        y: ``(N,)``, labels, for the homophily.
-        sources: the number of searches from random nodes. If this is at least the number of nodes, every node is a
-            source, and distances are exact.
+        rng: the random generator that draws the start nodes.
+        y: ``(N,)``, the labels, from which the homophily is computed.
+        sources: the number of searches from random nodes. If this is at least the number of nodes, a search starts at
+            every node, and the distances are exact.
         sweeps: the number of searches in the largest component.
 
     >>> path = np.array([0, 1, 3, 5, 6]), np.array([1, 0, 2, 1, 3, 2], np.int32)
@@ -167,8 +169,9 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
     Args:
         graph: any graph; a directed graph is measured with both directions of every edge.
         sources: the number of breadth-first searches from random nodes.
-        sweeps: the number of further searches, each from a node that is farthest from the start of the previous search.
-        seed: the seed of the random nodes.
+        sweeps: the number of additional searches, each from a node that is farthest from the start of the previous
+            search.
+        seed: the seed for the random nodes.
 
     >>> found = statistics(Graph.from_edge_index([[0, 1, 2], [1, 2, 3]], num_nodes=5))
     >>> found.edges, found.isolated, found.components, found.diameter
@@ -200,19 +203,19 @@ def structure(
     sweeps: int = 4,
     report: Callable[[int], None] = lambda m: None,
 ) -> list[dict[str, Any]]:
-    """Measure the structure of the parts for every m in ``parts``: mean and standard deviation over ``epochs`` epochs.
+    """Measure the structure of the parts for every m in ``parts``. The result is the mean and the standard deviation
+    over ``epochs`` epochs.
 
-    The value of an epoch is the mean over its m parts (as in the paper, a full pass over all batches); the standard
-    deviation is over the epochs. An undirected edge counts twice, once per direction; repeated edges count once, and
-    self-loops do not count.
+    The value of an epoch is the mean over its m parts, as in the paper. An undirected edge counts twice, once per
+    direction. Duplicate edges count once, and self-loops do not count.
 
     Args:
         graph: any graph.
         parts: the numbers of parts, m.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions.
-        sources, sweeps: the numbers of searches in each part, as for ``part_structure``. Parts are smaller for larger
-            m, so the cost hardly grows with m.
+        sources, sweeps: the number of searches in each part; see ``part_structure``. The cost hardly grows with m,
+            since the parts become smaller.
         report: called with m after each part.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
@@ -242,5 +245,5 @@ def structure(
 
 
 def _classes(graph: Graph) -> np.ndarray | None:
-    """The labels of ``graph`` if they are classes, since homophily needs classes; else ``None``."""
+    """The labels of ``graph`` if they are classes, which homophily needs; otherwise ``None``."""
     return None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()

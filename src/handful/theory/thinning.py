@@ -1,5 +1,4 @@
-"""The degree distribution under Random Node Sampling (paper, "Tail degree distribution under RNS"): the exact law, and
-its tail."""
+"""The degree distribution under Random Node Sampling, and its tail (paper, "Tail degree distribution under RNS")."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from scipy.special import gammaln
 
 
 def block_sizes(nodes: int, parts: int) -> np.ndarray:
-    """The sizes ``(parts,)`` of the blocks of ``nodes``; they differ by at most one.
+    """The sizes of the blocks into which ``nodes`` nodes are divided, ``(parts,)``. The sizes differ by at most one.
 
     >>> block_sizes(10, 4).tolist()
     [3, 3, 2, 2]
@@ -22,7 +21,8 @@ def block_sizes(nodes: int, parts: int) -> np.ndarray:
 def edge_survival(nodes: int, parts: int) -> float:
     """The probability that the two ends of an edge are in the same block.
 
-    (N/m − 1)/(N − 1) if m divides N; in general Σ_B |B|(|B| − 1) / (N(N − 1)) over the blocks.
+    The probability is (N/m − 1)/(N − 1) if m divides N. In general, the probability is Σ_B |B|(|B| − 1) / (N(N − 1)),
+    where the sum is over the blocks.
 
     >>> edge_survival(100, 4) == (100 / 4 - 1) / (100 - 1)
     True
@@ -32,11 +32,11 @@ def edge_survival(nodes: int, parts: int) -> float:
 
 
 def hypergeometric(nodes: int, block: int, degree: int) -> np.ndarray:
-    """H_{N,d}(k) for k = 0…d: the probability that a node of degree d has k neighbours in its block of ``block`` nodes.
+    """H_{N,d}(k) for k = 0…d: the probability that a node of degree d has k neighbours in its own block of ``block``
+    nodes.
 
-    C(d, k) C(N−1−d, n−k) / C(N−1, n) with n = ``block`` − 1: the n other nodes of the block are drawn without
-    replacement from N−1 nodes, and d of these are neighbours. The node has ``degree`` distinct neighbours, not counting
-    itself.
+    The probability is C(d, k) C(N−1−d, n−k) / C(N−1, n), where n = ``block`` − 1: the n other nodes of the block are
+    drawn without replacement from the other N−1 nodes, d of which are neighbours. A node is not its own neighbour.
 
     >>> hypergeometric(3, 2, 1).round(3).tolist()
     [0.5, 0.5]
@@ -57,10 +57,11 @@ def _log_binomial(n: int, k: np.ndarray) -> np.ndarray:
 
 
 def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
-    """p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k = 0 to the largest degree: the exact degree law of a sampled part.
+    """The exact degree distribution of a sampled part: p̃(k) = Σ_{d≥k} ν(d)·H_{N,d}(k), for k from 0 to the largest
+    degree.
 
-    ν is the law of ``degrees``. The block of a random node has size b with probability proportional to b. If m does not
-    divide N, the law is the mixture over the two block sizes.
+    ν is the distribution of ``degrees``. If m does not divide N, the result is the mixture over the two block sizes; a
+    random node is in some block of size b with probability proportional to b times the number of these blocks.
 
     Args:
         degrees: ``(N,)``, the degree of every node of a simple undirected graph.
@@ -83,9 +84,9 @@ def thinned_degree_law(degrees: ArrayLike, parts: int) -> np.ndarray:
 
 
 def power_law_tail(k: ArrayLike, constant: float, alpha: float, parts: int) -> np.ndarray:
-    """C·m^{1−α}·k^{−α}: the tail of p̃ for ν(d) = C·d^{−α}(1 + o(1)), as k → ∞ with k = o(N/m).
+    """C·m^{1−α}·k^{−α}: the tail of p̃ as k → ∞ with k = o(N/m), if ν(d) = C·d^{−α}(1 + o(1)).
 
-    The tail has the same exponent as in the whole graph: Random Node Sampling preserves the exponent.
+    The exponent is the same as in the whole graph, so Random Node Sampling preserves it.
 
     >>> round(float(power_law_tail(10, 1.0, 2.0, 4)), 6)
     0.0025

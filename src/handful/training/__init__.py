@@ -1,1 +1,1 @@
-"""The loop, optimisers, exact inference, metrics, checkpoints and records."""
+"""The training loop, optimisers, exact inference, metrics, checkpoints and records of runs."""

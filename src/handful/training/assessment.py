@@ -1,5 +1,5 @@
-"""The rule that turns outputs into classes; and a detailed assessment: scores per class, the confusion matrix, the
-calibration of the probabilities, and the most confident mistakes.
+"""The rule that turns outputs into classes, and a detailed assessment of a model. The assessment has scores per class,
+the confusion matrix, the calibration of the probabilities, and the most confident mistakes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from handful.training.metrics import METRICS, Metric, by_column, class_scores, c
 
 BINS = 10
 DRAWS = 100
-"""The number of bootstrap draws of nodes and models for an interval."""
+"""The number of bootstrap samples for an interval; each draws nodes and models."""
 MISTAKES = 20
 RANKS = 200
 POINTS = 1000
-"""The number of nodes that are kept for the chart of a regression."""
+"""The maximum number of points that are kept for the scatter plot of a regression."""
 
 
 # -- from outputs to classes ------------------------------------------------------------------------------------------
@@ -39,8 +39,8 @@ class Decision:
     Args:
         kind: the kind of labels; see ``Graph.kind``.
         positive, threshold: for two classes, the positive class and its decision threshold.
-        class_weight: the class weights of the loss. Probabilities and ``threshold`` do not include the weights. With
-            more than two classes, the class with the largest weighted probability is predicted.
+        class_weight: the class weights of the loss. Probabilities and ``threshold`` do not include the weights. If
+            there are more than two classes, the class with the largest weighted probability is predicted.
 
     >>> Decision("binary").values(torch.tensor([[0.0]]))
     tensor([[0.5000, 0.5000]])
@@ -55,7 +55,7 @@ class Decision:
 
     @classmethod
     def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
-        """The decision for ``graph`` that is equivalent to a threshold of 0.5 on class-weighted probabilities.
+        """The decision rule for ``graph`` that is equivalent to a threshold of 0.5 on class-weighted probabilities.
 
         >>> graph = Graph.from_edge_index([[0], [1]], y=[0, 1], positive=1)
         >>> Decision.on(graph, torch.tensor([1.0, 4.0])).threshold
@@ -75,8 +75,8 @@ class Decision:
         return replace(self, threshold=other / max(one + other, 1e-12))
 
     def shift(self, width: int) -> Tensor:
-        """float32 ``(width,)``: the amount by which the class weights of the loss shift the outputs; 0 for a class
-        without weight.
+        """float32 ``(width,)``: the amount by which the class weights of the loss shift the outputs. The shift is 0 for
+        a class whose weight is 0.
 
         >>> Decision("binary", class_weight=(1.0, 4.0)).shift(1)
         tensor([1.3863])
@@ -88,7 +88,7 @@ class Decision:
         return logs[1:2] - logs[:1] if width == 1 else logs
 
     def values(self, outputs: Tensor) -> Tensor:
-        """``(n, classes)``, the probability of each class or label; for a regression, the outputs."""
+        """The probability of each class or label, ``(n, classes)``; for a regression, the outputs themselves."""
         if self.kind == "regression":
             return outputs
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
@@ -102,9 +102,10 @@ class Decision:
 
 
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
-    """The decision threshold of the positive class with the best F1 on the validation nodes.
+    """The decision threshold of the positive class that gives the best F1 on the validation nodes.
 
-    The threshold is the midpoint between two probabilities; 0.5 if no validation node is positive.
+    The threshold is the midpoint between two adjacent probabilities. If no validation node is positive, the threshold
+    is 0.5.
 
     Args:
         outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
@@ -133,24 +134,25 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The results of a model on the assessed nodes. Scores and probabilities are from 0 to 1.
+    """The results of a model on the assessed nodes. Scores and probabilities are fractions, from 0 to 1.
 
     Args:
         kind: the kind of the labels; see ``Graph.kind``.
-        nodes: the assessed nodes: ``test``; ``val`` or ``train`` if there are no test nodes.
-        metrics: every metric for the kind of labels, on the training, validation and test nodes.
-        classes: for each class, its ``name``, its number of nodes per split, ``precision``, ``recall`` and ``f1``. For
-            several labels per node, the scores of each label are ``f1``, ``average_precision`` and ``roc_auc``.
+        nodes: the split that is assessed: ``test``; or ``val`` or ``train``, if there are no test nodes.
+        metrics: the value of every metric that fits the kind of labels, on the training, validation and test nodes.
+        classes: for each class, its ``name``, its number of nodes per split, and its ``precision``, ``recall`` and
+            ``f1``. In a multi-label task, each label has ``f1``, ``average_precision`` and ``roc_auc`` instead.
         positive: the name of the positive class, if there are two classes.
         threshold: for two classes, the decision threshold of the positive class.
-        confusion: entry ``[i][j]`` is the number of nodes of class i that are predicted as class j; empty for labels
-            that are not classes.
-        calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) the mean ``confidence``, the fraction
-            of correct predictions (``share``), and the number of ``nodes``. The probability is that of the positive
-            class for two classes, and that of the predicted class otherwise.
-        calibration_error: Σ n_b/n · |confidence_b − share_b|.
-        mistakes: the wrong predictions with the highest probability, or the largest error: ``node``, its ``true`` and
-            ``predicted`` class (or value), and the ``probability`` (or ``error``).
+        confusion: entry ``[i][j]`` is the number of nodes of class i that are predicted as class j; empty if nodes do
+            not have exactly one class.
+        calibration: for each interval of probabilities (0 to 0.1, 0.1 to 0.2, …), the mean probability
+            (``confidence``), the fraction of nodes that have the class (``share``), and the number of ``nodes``. The
+            class is the positive class if there are two classes, and the predicted class otherwise.
+        calibration_error: Σ_b n_b/n · |confidence_b − share_b|, over the intervals b.
+        mistakes: the wrong predictions with the highest probability; for a regression, those with the largest error.
+            Each mistake has ``node``, its ``true`` and ``predicted`` class or value, and the ``probability`` or
+            ``error``.
         points: for a regression, the true and predicted values of some nodes.
         ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """
@@ -186,7 +188,7 @@ def assess(
         model: a model with trained weights.
         graph: a graph with features, labels and a split.
         threshold: for two classes, the decision threshold of the positive class, such as ``run.threshold``.
-        sampler: the sampler of the training; see ``infer``.
+        sampler: the sampler that was used in training; see ``infer``.
         memory: a budget for the inference; see ``infer``.
 
     >>> import handful as hf
@@ -203,8 +205,8 @@ def assess(
 
 
 def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
-    """The outputs ``(N, outputs)`` that give the mean probabilities of several models; for a regression, the mean
-    outputs.
+    """Combine the outputs of several models into outputs ``(N, outputs)`` whose probabilities are the mean of the
+    models' probabilities. For a regression, average the outputs.
 
     >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
     tensor([[0.]])
@@ -219,12 +221,12 @@ def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
 def assess_average(
     outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Tensor | None = None
 ) -> tuple[Assessment, Decision]:
-    """Assess the average of several models, as ``handful predict`` computes it.
+    """Assess the average of several models, as ``handful predict`` computes this average.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
         graph: a graph with labels and a split.
-        by_f1: for two classes, whether to use the threshold with the best F1 on the validation nodes.
+        by_f1: whether to use the threshold with the best F1 on the validation nodes, if there are two classes.
         class_weight: the class weights of the loss, if any.
     """
     decision = Decision.on(graph, class_weight)
@@ -236,13 +238,14 @@ def assess_average(
 
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
-    """The 95% bootstrap interval of a metric of the averaged models, from ``DRAWS`` draws of nodes and models.
+    """The 95% bootstrap interval of a metric of the averaged models. Each of the ``DRAWS`` bootstrap samples draws
+    nodes and models.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
         graph: a graph with labels.
-        metric: the metric, a function of outputs.
-        nodes: int64, the nodes for the metric.
+        metric: the metric, computed from outputs.
+        nodes: int64, the nodes on which the metric is computed.
     """
     rng, values = generator(0), []
     own = [one[nodes] for one in outputs]
@@ -256,7 +259,9 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
 
 
 def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
-    """Assess the outputs ``(N, outputs)`` of a model; for a regression, outputs are in the unit of the labels."""
+    """Assess the outputs ``(N, outputs)`` of a model. For a regression, the outputs must have the unit of the
+    labels.
+    """
     if not 0 <= decision.threshold <= 1:
         raise HandfulError(f"threshold is a probability, got {decision.threshold}")
     graph.require_training()
@@ -344,8 +349,8 @@ def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
 
 
 def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
-    """For each interval of probabilities (0 to 0.1, …) with nodes: the mean of ``p``, the fraction of nodes with
-    ``came_true``, and the number of nodes.
+    """For each interval of probabilities (0 to 0.1, 0.1 to 0.2, …) that has nodes: the mean of ``p``, the fraction of
+    nodes for which ``came_true`` is true, and the number of nodes.
 
     >>> calibration(torch.tensor([0.05, 0.92, 0.98]), torch.tensor([False, True, False]))[-1]["share"]
     0.5
@@ -389,5 +394,5 @@ def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
 
 
 def _id(graph: Graph, node: int) -> int | str:
-    """The user's own id of a node; its index, if nodes have no ids."""
+    """The user's own id of a node, or its index if nodes have no ids."""
     return node if graph.ids is None else graph.ids[node].item()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Override the hooks that you need. ``loop`` has the model, graph, sampler, optimiser, settings and counters.
+    """The base class of callbacks: override the hooks that you need. ``loop`` has the model, graph, sampler, optimiser,
+    settings and counters.
 
     Any hook may call ``loop.stop()``: the run then ends after its current epoch.
 
@@ -30,33 +31,36 @@ class Callback:
     """
 
     def on_start(self, loop: Loop) -> None:
-        """Before the first epoch of this process, also after a resume."""
+        """Called before the first epoch of this process, also after a resume."""
 
     def on_progress(self, loop: Loop, what: str, share: float) -> None:
-        """During long epochs with a memory budget: ``what`` is the current work, ``share`` is its finished fraction."""
+        """Called during epochs and evaluations with a memory budget: ``what`` is the current phase, and ``share`` is
+        the fraction of it that is done.
+        """
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """After the backward pass on a batch: gradients are in ``parameter.grad``; ``seed`` is the seed of the
-        dropout."""
+        """Called after the backward pass on a batch. Gradients are in ``parameter.grad``, and ``seed`` is the seed of
+        the dropout.
+        """
 
     def on_step(self, loop: Loop) -> None:
-        """After a step of the optimiser."""
+        """Called after each step of the optimiser."""
 
     def on_epoch(self, loop: Loop) -> None:
-        """After the last step of an epoch; ``loop.epoch`` already counts this epoch."""
+        """Called after the last step of an epoch; ``loop.epoch`` already counts this epoch."""
 
     def on_evaluation(self, loop: Loop, line: dict[str, Any]) -> None:
-        """After an evaluation; ``line`` goes to ``metrics.jsonl``."""
+        """Called after an evaluation; ``line`` is written to ``metrics.jsonl``."""
 
     def on_end(self, loop: Loop) -> None:
-        """After the last epoch, before the best weights are loaded."""
+        """Called after the last epoch, before the best weights are loaded."""
 
 
 class Checksums(Callback):
-    """One checksum per seed, in ``found``, of all batches that made a step. The checksum does not depend on the number
-    of ranks, shards and threads.
+    """Computes a checksum of all batches that made a step. ``found`` has one checksum per seed. The checksum does not
+    depend on the number of ranks, shards and threads.
 
-    After a resume, the checksum covers only the new epochs. All ranks need this callback.
+    After a resume, the checksum covers only the new epochs. If there are several ranks, all of them need this callback.
 
     >>> import handful as hf
     >>> graph, checksums = hf.load("synthetic?nodes=100&degree=4"), Checksums()
@@ -75,18 +79,20 @@ class Checksums(Callback):
         self.epoch, self.found[loop.seed] = 0, ""
 
     def on_gradient(self, loop: Loop, batch: Batch, loss: float, seed: int) -> None:
-        """Add the checksum of a batch; its seed is unique in the epoch."""
+        """Add the checksum of a batch. The checksum includes ``seed``, which is unique within the epoch."""
         self.epoch += zlib.crc32(f"{seed} {batch_checksum(batch)}".encode())
 
     def on_epoch(self, loop: Loop) -> None:
-        """Add the sums of all ranks. The sums are below 2⁵³, so the addition is exact in any order."""
+        """Sum the checksums of the epoch over all ranks. The sums are below 2⁵³, so the addition is exact in any
+        order.
+        """
         (total,) = ranks.add_up(self.epoch)
         self.epoch = 0
         self.found[loop.seed] = f"{zlib.crc32(f'{self.found[loop.seed]} {int(total)}'.encode()):08x}"
 
 
 class Progress(Callback):
-    """A progress bar over the epochs with the loss and the best metric, for ``fit(progress=True)``."""
+    """The progress bar of ``fit(progress=True)``: it shows the epoch, the loss and the best metric."""
 
     def on_start(self, loop: Loop) -> None:
         """Begin."""
@@ -105,5 +111,5 @@ class Progress(Callback):
         self.bar.show(loop.epoch, self.said)
 
     def on_end(self, loop: Loop) -> None:
-        """End the line of the bar."""
+        """Finish the progress bar."""
         self.bar.end()

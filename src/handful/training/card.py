@@ -1,4 +1,6 @@
-"""The card of a run folder: ``README.md`` in the format of the Hugging Face Hub, so that a folder can be uploaded."""
+"""The model card of a run folder: a ``README.md`` in the format of the Hugging Face Hub, so that the folder can be
+uploaded.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,12 @@ LIMITS = """- The model predicts for nodes of a graph. A node needs the same fea
 
 
 def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> None:
-    """Write the card of the run or the experiment in ``folder``.
+    """Write the model card of the run or the experiment in ``folder``.
 
     Args:
         folder: a folder with ``config.json``, and ``result.json`` or ``summary.json``.
-        words: the conclusion of the assessment.
-        tables: the tables of the assessment in Markdown.
+        words: the conclusion of the assessment, as text.
+        tables: the tables of the assessment, in Markdown.
     """
     own = RunFolder(folder)
     result = read_json(own.result if own.result.exists() else folder / "summary.json")
@@ -39,7 +41,8 @@ def write_card(folder: Path, words: str = "", tables: Sequence[str] = ()) -> Non
 def make_card(
     config: Mapping[str, Any], result: Mapping[str, Any], encoding: Mapping[str, Any], more: Sequence[str] = ()
 ) -> str:
-    """The text of a card; ``handful.training.record`` describes the three records.
+    """The text of a model card. ``config``, ``result`` and ``encoding`` are records that ``handful.training.record``
+    describes.
 
     >>> text = make_card({"graph": "debian", "model": "sage"}, {"metric": "accuracy", "test": 0.5}, {"kind": "binary"})
     >>> text.splitlines()[:2]

@@ -1,4 +1,4 @@
-"""Checkpoints: the state that the next epoch depends on, written to one file or broadcast from rank 0."""
+"""Checkpoints: the state that the next epoch depends on is written to a file, or broadcast from rank 0."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ COUNTERS = (*(one.name for one in fields(Counts)), "epoch", "stale", "stopped", 
 
 
 def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Write the state that the next epoch depends on to one file."""
+    """Write the state that the next epoch depends on to a file."""
     with folder.written(f"the checkpoint of epoch {loop.epoch}"):
         save_tensors(folder.checkpoint, *snapshot(loop))
 
 
 def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Set ``loop`` to the state that ``save_checkpoint`` wrote."""
+    """Set ``loop`` to the state that ``save_checkpoint`` saved."""
     try:
         restore(loop, *load_tensors(folder.checkpoint))
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def restore_checkpoint(loop: Loop, folder: RunFolder) -> None:
 
 
 def snapshot(loop: Loop) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The state that the next epoch depends on: tensors by name, and plain values."""
+    """The state that the next epoch depends on, as tensors by name and plain values by name."""
     optimizer, kept = loop.optimizer.state_dict(), loop.scheduler
     moments = {
         f"{index}.{name}": torch.as_tensor(value)
@@ -72,7 +72,7 @@ def restore(loop: Loop, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
 
 
 def begin_alike(loop: Loop) -> None:
-    """Broadcast the state of rank 0 to every rank: weights, optimiser, schedule, counters and history."""
+    """Broadcast the state of rank 0 (weights, optimiser, scheduler, counters and history) to every rank."""
     if ranks.size() == 1:
         return
     tensors, state = snapshot(loop)
@@ -86,8 +86,7 @@ def begin_alike(loop: Loop) -> None:
 
 
 def plain_part(state: Any) -> Any:
-    """Keep the JSON values in the state of a scheduler or optimiser, at any depth, and replace other values by
-    ``None``.
+    """Convert the state of a scheduler or an optimiser to JSON values. All other values, at any depth, become ``None``.
 
     >>> plain_part({"last_epoch": 3, "betas": (0.9, 0.99), "function": print, "inner": [{"milestones": {5: 1}}]})
     {'last_epoch': 3, 'betas': [0.9, 0.99], 'function': None, 'inner': [{'milestones': {}}]}
@@ -100,7 +99,7 @@ def plain_part(state: Any) -> Any:
 
 
 def with_plain_part(state: Any, kept: Any) -> Any:
-    """``state`` with the values of ``kept``, the result of ``plain_part`` for another state.
+    """``state`` with its values replaced by those in ``kept``, which is the result of ``plain_part`` for another state.
 
     >>> with_plain_part({"last_epoch": 0, "function": print}, {"last_epoch": 3, "function": None})["last_epoch"]
     3

@@ -1,7 +1,7 @@
-"""The memory of training: estimates for budgets, plans and devices, and measurements.
+"""The memory that training needs: estimates for budgets, plans and devices; and measurements.
 
-To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak includes only the
-training, not earlier work of the same process.
+To estimate a step, a copy of the model runs on a small batch of the same shape. The measured peak covers only the
+training, not what the process did before.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from handful.kernels.memory import release
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
-"""The maximum number of nodes, and of nodes times features, in a trial step. The parameters need little memory compared
-with such a batch.
+"""The maximum number of nodes, and of feature values, in a trial step. The memory for such a batch is large compared
+with the memory for the parameters.
 """
 MARGIN = 4 / 3
-"""The factor for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the peak, and
-kernels have temporaries.
+"""The factor that accounts for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the
+peak, and kernels have temporary arrays.
 """
 KEPT_BY_EVALUATION = 3
-"""The number of values that exact evaluation holds per node and unit of width: the input of a layer, its output, and
-the temporaries of a chunk."""
+"""The number of arrays ``(N, width)`` that exact evaluation holds: the input of a layer, its output, and temporary
+arrays.
+"""
 _CLEAR = Path("/proc/self/clear_refs")
 DEALT = 64
-"""The bytes per node for the parts of an epoch on a device, without edges."""
+"""The bytes per node that the parts of an epoch need on a device, without edges."""
 
 
 class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the bytes of all live tensors that are made in this context, and their maximum.
+    """Counts the bytes of all live tensors that are created in this context, and the maximum of this count.
 
     Args:
-        made: earlier tensors, which do not count.
+        made: existing tensors, which are not counted.
 
     >>> with LiveBytes() as counted:
     ...     first = torch.ones(1000)
@@ -85,30 +86,34 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @dataclass(frozen=True)
 class StepCost:
-    """The bytes of a training step and of its batch: a linear function of the size of the sample."""
+    """The memory of a training step and its batch in bytes, as a linear function of the size of the sample."""
 
     fixed: float
-    """The memory of the optimiser."""
+    """Bytes that do not depend on the sample, such as the state of the optimiser."""
     per_unit: float
-    """Bytes per node, per computed row and per edge."""
+    """Bytes of a step per unit of the sample's size; see ``units``."""
     per_node: int
-    """Bytes of a node in the batch: features, label and ids."""
+    """Bytes per node of the batch: features, label and ids."""
     per_edge: int
-    """Bytes of an edge in the batch, including, for weighted edges, the weight and the index in the transpose."""
+    """Bytes per edge of the batch. If edges are weighted, the weight and the edge's index in the transpose are
+    included.
+    """
 
     def __call__(self, sample: Sample, scale: float = 1.0) -> int:
-        """The bytes of a step on a sample that is ``scale`` times as large as ``sample``."""
+        """The memory, in bytes, of a step on a sample that is ``scale`` times as large as ``sample``."""
         return int(self.fixed + scale * (self.per_unit * units(sample) + self.batch(sample)))
 
     def batch(self, sample: Sample) -> int:
-        """The bytes of the batch of ``sample``, including the transposes of its layers for the backward pass."""
+        """The memory, in bytes, of the batch made from ``sample``, including the transposes of its layers for the
+        backward pass.
+        """
         longest = max(layer.num_edges for layer in sample.layers)
         turned = (24 * one.num_sources + self.per_edge * one.num_edges for one in sample.layers if not one.symmetric)
         return sample.num_nodes * self.per_node + self.per_edge * longest + sum(turned)
 
 
 def units(sample: Sample) -> int:
-    """The size of a sample: the number of its nodes, plus its computed rows, plus its edges."""
+    """The size of a sample: the number of its nodes, plus the rows and the edges of all its layers."""
     return sample.num_nodes + sum(layer.num_targets + layer.num_edges for layer in sample.layers)
 
 
@@ -118,9 +123,10 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 def step_cost(
     model: nn.Module, graph: Graph, sample: Sample, loss: Loss, scale: float = 1.0, width: int | None = None
 ) -> StepCost:
-    """Measure the cost of steps on samples such as ``sample``. A copy of the model runs forward and backward on a batch
-    with layers of the same proportions. The batch is ``scale`` times as large as the sample, up to the maximum size of
-    a trial. The features of the batch have ``width`` columns, by default as in the graph.
+    """Measure the memory of steps on samples such as ``sample``. A copy of the model runs forward and backward on a
+    trial batch whose layers have the same proportions. The batch is ``scale`` times as large as the sample, but not
+    larger than the maximum size of a trial. The features of the batch have ``width`` columns; by default, as many as
+    the graph's features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -140,18 +146,18 @@ def step_cost(
 
 
 def batch_cost(graph: Graph) -> StepCost:
-    """The cost of a batch without a training step."""
+    """The memory of a batch alone, without a training step."""
     assert graph.x is not None
     return StepCost(0, 0, graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20)
 
 
 def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, width: int | None = None) -> int:
-    """An estimate of the bytes of training on a device that also holds the graph.
+    """Estimate the memory of training, in bytes, on a device that also holds the graph.
 
         graph + parts of an epoch + max(a step, an evaluation)
 
-    The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` values per node
-    and unit of width. The features of a batch have ``width`` columns, by default as in the graph.
+    The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` arrays with a row
+    for each node. The features of a batch have ``width`` columns; by default, as many as the graph's features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -172,7 +178,7 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
 
 
 def graph_bytes(graph: Graph) -> int:
-    """The bytes of the arrays of a graph."""
+    """The total size of a graph's arrays, in bytes."""
     arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
     return sum(array.nbytes for array in arrays if array is not None)
 
@@ -190,9 +196,9 @@ def tensors(batch: Batch) -> list[Tensor]:
 
 
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
-    """A batch of zeros with random edges; its layers have ``share`` times the size of the layers of ``sample``.
+    """A batch of zeros with random edges. The layers are ``share`` times as large as those of ``sample``.
 
-    The features have ``width`` columns, by default as in the graph.
+    The features have ``width`` columns; by default, as many as the graph's features.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -224,7 +230,9 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Reset the measured peak. This works only on Linux; on other systems, the peak includes the whole process."""
+    """Reset the measured peaks of main memory and of ``device``. On systems other than Linux, the peak of main memory
+    cannot be reset: it covers the whole life of the process.
+    """
     with contextlib.suppress(OSError):
         _CLEAR.write_text("5")
     if device.type == "cuda":
@@ -232,7 +240,7 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def resting_ram() -> int:
-    """Release unused memory, reset the peak, and return the resident size in bytes."""
+    """Release unused memory, reset the peak, and return the resident memory in bytes."""
     gc.collect()
     release()
     reset_peak_memory(torch.device("cpu"))
@@ -240,7 +248,7 @@ def resting_ram() -> int:
 
 
 def peak_ram() -> int:
-    """The largest resident size since the last reset, in bytes."""
+    """The peak resident memory since the last reset, in bytes."""
     if peak := read_sizes().get("VmHWM"):
         return peak
     try:
@@ -255,7 +263,7 @@ def peak_ram() -> int:
 
 
 def free_gpu(device: torch.device) -> int | None:
-    """The bytes that torch may still allocate on this device; ``None`` without a GPU."""
+    """The number of bytes that torch can still allocate on this device; ``None`` if it is not a GPU."""
     if device.type != "cuda":
         return None
     held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
@@ -263,5 +271,7 @@ def free_gpu(device: torch.device) -> int | None:
 
 
 def peak_gpu(device: torch.device) -> int | None:
-    """The largest memory that torch held on this device since the last reset, in bytes; ``None`` without a GPU."""
+    """The peak of the memory that torch allocated on this device since the last reset, in bytes; ``None`` if it is not
+    a GPU.
+    """
     return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None

@@ -1,7 +1,7 @@
-"""How a run is executed: in memory, within a budget of memory, or over the shards of several ranks.
+"""How a run is executed: in memory, within a memory budget, or on the shards of several ranks.
 
-An execution gives the loop the batches of an epoch, and the outputs for the evaluation. All three executions give the
-same batches, byte for byte, so the execution does not change the result.
+An execution provides the training loop with the batches of an epoch and with the outputs for the evaluation. All three
+executions give the same batches, byte for byte, so the execution does not change the result.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class InMemory:
     """All data of an epoch is in memory, on the device of the graph.
 
     Args:
-        sends_to: the device of the model, if the graph stays on the host; batches are sent to it.
+        sends_to: if the graph stays on the host, the device of the model, to which batches are sent; otherwise
+            ``None``.
         known: the precomputed first hop; ``None`` if the first hop is sampled.
     """
 
@@ -58,7 +59,9 @@ class InMemory:
     known: Known | None = None
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
-        """The batches of an epoch that this rank computes; ``None`` for every batch of another rank."""
+        """The batches of an epoch that this rank computes, with ``None`` in place of each batch that another rank
+        computes.
+        """
         make = batch_maker(loop.graph, loop.model, loop.settings.trim, self.known)
         own, rank = owner(loop), ranks.rank()
         samples = loop.sampler.sample(loop.graph, loop.seed, loop.epoch)
@@ -66,7 +69,9 @@ class InMemory:
         return made_ahead(batches, loop.graph.device) if self.sends_to is None else deliver(batches, self.sends_to)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """The validation and test nodes, ascending, and their outputs, exact or sampled (``settings.evaluation``)."""
+        """The validation and test nodes in ascending order, and their outputs. ``settings.evaluation`` determines
+        whether the outputs are exact or sampled.
+        """
         graph, how, nodes = loop.graph, loop.settings, judged_nodes(loop.graph)
         model = loop.model if self.sends_to is None else copy_to(graph.device, loop.model)
         if how.evaluation == "exact":
@@ -75,13 +80,14 @@ class InMemory:
         return nodes, infer_sampled(model, graph, samples, self.known)
 
     def infer(self, loop: Loop, model: nn.Module) -> Tensor:
-        """Compute the exact outputs of all nodes; every rank computes some of the rows."""
+        """Compute the exact outputs of all nodes. If there are several ranks, each computes some of the rows."""
         return infer(model, widened(loop.graph, self.known), sampler=loop.sampler, shared=ranks.size() > 1)
 
 
 @dataclass
 class WithinBudget(InMemory):
-    """One shuffle per epoch makes all batches; batches that do not fit into the budget are kept in files.
+    """All batches of an epoch are made in one shuffle of the graph. Batches that do not fit into the budget are kept in
+    files.
 
     Args:
         memory: the maximum anonymous memory of the process, in bytes.
@@ -117,26 +123,28 @@ class WithinBudget(InMemory):
 
 @dataclass
 class OverShards:
-    """Every rank has a shard of the graph, and sends edges and features to the rank that computes the batch."""
+    """Every rank has a shard of the graph, and sends the edges and features of a batch to the rank that computes it."""
 
     graph: ShardedGraph
     known: Known | None = None
 
     @property
     def wide(self) -> ShardedGraph:
-        """The graph with the precomputed aggregates beside its features."""
+        """The graph with the precomputed aggregates, if any, appended to its features."""
         wide = widened(self.graph, self.known)
         assert isinstance(wide, ShardedGraph)
         return wide
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
-        """As ``InMemory``."""
+        """As in ``InMemory``."""
         cut = trimmer(loop.model, loop.settings.trim, self.known)
         batches = shard_batches(self.wide, loop.sampler, loop.seed, loop.epoch, owner(loop), cut)
         return expanded(batches, self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """As ``InMemory``; every rank infers its own nodes exactly, and gets the outputs of all ranks."""
+        """As in ``InMemory``, but always exact. Every rank computes the outputs of its own nodes, and receives those of
+        all other ranks.
+        """
         nodes, own = judged_nodes(self.graph), infer(loop.model, self.wide)
         begin, end = self.graph.begin, self.graph.begin + len(own)
         return nodes, all_rows(own[nodes[(nodes >= begin) & (nodes < end)] - begin])
@@ -146,12 +154,12 @@ Execution = InMemory | OverShards
 
 
 def owner(loop: Loop) -> Callable[[int], int]:
-    """A function from the number of a batch in the epoch to the rank that computes it."""
+    """A function that maps the index of a batch in the epoch to the rank that computes the batch."""
     return partial(ranks.owner, per_step=loop.settings.step_length, ranks=ranks.size())
 
 
 def judged_nodes(graph: Graph) -> Tensor:
-    """Ids, ascending, of the validation and test nodes."""
+    """The indices of the validation and test nodes, in ascending order."""
     assert graph.val_mask is not None
     assert graph.test_mask is not None
     return (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
@@ -161,7 +169,7 @@ def judged_nodes(graph: Graph) -> Tensor:
 
 
 def within(memory: int | str, sampler: Sampler, devices: set[torch.device], known: Known | None = None) -> WithinBudget:
-    """Make the execution with the memory budget ``memory``.
+    """Make an execution with the memory budget ``memory``.
 
     Raises:
         HandfulError: ``memory`` is not a size, or this run cannot have a memory budget.
@@ -192,11 +200,11 @@ def stays_on_host(
     loss: Loss,
     aggregates: int = 0,
 ) -> bool:
-    """Whether the graph is on the host while ``model`` trains on ``device``; if ``auto`` chooses the host, print a
-    line.
+    """Whether the graph stays on the host while ``model`` trains on ``device``. If ``graph_on`` is ``auto`` and the
+    host is chosen, the reason is printed.
 
-    If the graph is on the host, the CPU makes the batches, sends them one by one, and evaluates a copy of the model.
-    ``aggregates`` is the size of the precomputed aggregates in bytes.
+    If the graph stays on the host, the CPU makes the batches, sends them to the device one by one, and evaluates a copy
+    of the model. ``aggregates`` is the size of the precomputed aggregates in bytes.
 
     Raises:
         HandfulError: ``graph_on`` is not a value of ``GraphOn``.
@@ -220,7 +228,7 @@ def stays_on_host(
 
 
 def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
-    """The model with all its weights on ``device``; a copy if the weights are on another device.
+    """The model with all its weights on ``device``: ``model`` itself if they are already there, otherwise a copy.
 
     >>> model = nn.Linear(2, 1)
     >>> copy_to(torch.device("cpu"), model) is model
@@ -235,19 +243,20 @@ def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
 
 
 def widened(graph: Graph, known: Known | None) -> Graph:
-    """``graph``; with ``known``, the same graph with the precomputed aggregates beside its features."""
+    """``graph``; if ``known`` is given, the same graph with the precomputed aggregates appended to its features."""
     return graph if known is None else known.graph
 
 
 def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[Batch | None]:
-    """The batches; with ``known``, stand-ins are added."""
+    """The batches; if ``known`` is given, trimmed and with its stand-ins."""
     return batches if known is None else (None if batch is None else known.expand(batch) for batch in batches)
 
 
 def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Sample]:
     """A function that trims a sample to the receptive field of its loss; the identity if samples must not be trimmed.
 
-    The function trims if ``trimmed`` is true and ``model`` is a ``Network``. With ``known``, ``known.trims`` decides.
+    The function trims if ``trimmed`` is true and ``model`` is a ``Network``. If ``known`` is given, the function trims
+    if ``known.trims`` is true.
     """
     if known is not None:
         return known.cut
@@ -257,7 +266,7 @@ def trimmer(model: nn.Module, trimmed: bool, known: Known | None = None) -> Call
 
 
 def batch_maker(graph: Graph, model: nn.Module, trimmed: bool, known: Known | None = None) -> Callable[[Sample], Batch]:
-    """A function that makes a batch from a sample: it trims the sample (``trimmer``), and gathers features and
+    """A function that makes a batch from a sample: it trims the sample (see ``trimmer``), and gathers its features and
     labels.
     """
     cut, graph = trimmer(model, trimmed), widened(graph, known)
@@ -274,16 +283,17 @@ def gather(
 
 
 def made_ahead(batches: Iterator[T], device: torch.device) -> Iterator[T]:
-    """The batches; for a GPU, a thread prefetches them. On the CPU, the thread would compete with training for
-    cores.
+    """The batches; if ``device`` is not the CPU, a thread prefetches them. On the CPU, this thread would compete with
+    training for cores.
     """
     return batches if device.type == "cpu" else ahead(batches)
 
 
 def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[Batch | None]:
-    """The batches on ``device``, made and sent ahead by a thread.
+    """The batches on ``device``. A thread makes the batches and sends them in advance.
 
-    A GPU gets a batch from pinned memory on a separate stream, during the training step of the previous batch.
+    For a GPU, a batch is copied from pinned memory, on a separate stream, during the training step of the previous
+    batch.
     """
 
     def send(batch: Batch | None) -> Batch | None:
@@ -312,7 +322,9 @@ def deliver(batches: Iterator[Batch | None], device: torch.device) -> Iterator[B
 
 @torch.no_grad()
 def infer_sampled(model: nn.Module, graph: Graph, samples: Iterator[Sample], known: Known | None = None) -> Tensor:
-    """The logits of the samples' targets, computed on the samples: one row per target, in the order of the samples."""
+    """The outputs of the samples' targets, computed on the samples and not on the full graph. There is one row per
+    target, in the order of the samples.
+    """
     with evaluating(model):
         known = None if known is None else replace(known, mean_field=0.0, trims=True)  # stand-ins are for training
         batches = gather(graph, samples, model, trimmed=True, known=known)

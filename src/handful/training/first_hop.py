@@ -1,9 +1,10 @@
 """The precomputed first hop: the features X are constant, so the aggregation ÂX is computed once, before training.
 
-The first layer of GraphSAGE and GCN is then exact in every batch, except with LADIES. A batch needs one hop less, and
-no step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. With mean-field neighbours
-(``handful.mean_field``), ``Known`` has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the receptive field of its
-loss, even if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that a layer computes.
+The first layer of GraphSAGE and GCN is then exact in every batch; only LADIES does not support this. A batch needs one
+hop less, and no training step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. If there are
+mean-field neighbours (``handful.mean_field``), ``Known`` has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the
+receptive field of its loss, even if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that
+a layer computes.
 
 Cluster-GCN's code (``precalc``), VR-GCN and BNS-GCN (``--use-pp``) also precompute the first hop.
 """
@@ -39,16 +40,18 @@ from handful.training.inference import outputs_of
 from handful.trim import S, trim
 
 SLOW = 10**10
-"""An aggregation with more additions than this prints a line when it starts."""
+"""If an aggregation has more additions than this, a message is printed when it starts."""
 ROWS = 1 << 20
 """The number of rows per chunk in ``mass_of``."""
 LARGEST_SHARE = 0.5
-"""``auto`` uses at most this fraction of the free memory (or disk) for the aggregated features."""
+"""If ``first_hop`` is ``auto``, the first hop is precomputed only if the aggregated features need at most this fraction
+of the free memory or disk space.
+"""
 
 
 class Aggregates(Stack):
-    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the dtype of X. This is a network without weights, so that exact inference can
-    compute the aggregates: in memory, within a budget or over shards.
+    """X → [X ‖ ÂX ‖ … ‖ Â^K X], in the dtype of X. The aggregation is written as a network without weights, so that
+    exact inference can compute the aggregates in memory, within a budget or on shards.
 
     >>> import handful as hf
     >>> pair = Graph.from_edge_index([[0, 1], [1, 0]], x=torch.tensor([[1.0], [3.0]]))
@@ -84,19 +87,19 @@ class Aggregates(Stack):
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The precomputed aggregates of the features; and methods that make batches with these aggregates.
+    """The precomputed aggregates of the features, and methods that make batches with them.
 
     Args:
         graph: the graph with the features [X ‖ ÂX] or [X ‖ ÂX ‖ Â²X].
         features: the number of columns of X.
         hop: the aggregation Â.
         depth: the number of layers of the model.
-        mean_field: the weight λ of a stand-in; 0 for no stand-ins.
-        mass: ``(N,)``, the divisor of ``hop`` for every node; empty without stand-ins.
-        exact: whether the first hop is exact even if there are stand-ins.
-        seconds: the time to compute the aggregates.
-        whole: the number of layers after the first that compute all rows of a full graph (BatchNorm); ``None`` for no
-            such layer.
+        mean_field: the weight λ of a stand-in, which is a mean-field neighbour; 0 for no stand-ins.
+        mass: ``(N,)``, the divisor in the aggregation ``hop`` of every node; empty if there are no stand-ins.
+        exact: whether the first hop is exact. The first hop may be sampled only if there are stand-ins.
+        seconds: the time that the computation of the aggregates took, in seconds.
+        whole: if the batch is the full graph, the number of layers after the first that must compute all rows for
+            BatchNorm; ``None`` if the model has no such layers.
         trims: whether samples are trimmed to the receptive field of their loss.
     """
 
@@ -117,16 +120,18 @@ class Known:
         return 2 * self.features
 
     def cut(self, sample: S) -> S:
-        """Trim ``sample`` to the receptive field of its loss; a full graph keeps the rows that BatchNorm needs."""
+        """If ``trims``, trim ``sample`` to the receptive field of its loss. If ``sample`` is the full graph, the rows
+        that BatchNorm needs are kept.
+        """
         full = sample.num_nodes == self.graph.num_nodes
         return trim(sample, max(1, self.depth - 1), self.whole if full else None) if self.trims else sample
 
     def stand_in(self, sample: Sample) -> tuple[Sample, StandIns]:
-        """``handful.mean_field.stand_in`` with the arguments of this object."""
+        """Call ``handful.mean_field.stand_in`` with the fields of this object."""
         return stand_in(sample, self.depth, self.hop, self.mean_field, self.mass)
 
     def make_batch(self, sample: Sample) -> Batch:
-        """Make the batch of a sample of the graph; each row of the features is [own ‖ aggregated]."""
+        """Make a batch from a sample of the graph. Each row of its features is [own ‖ aggregated]."""
         sample = self.cut(sample)
         if not self.mean_field:
             return make_batch(self.graph, sample)
@@ -137,8 +142,8 @@ class Known:
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
 
     def expand(self, batch: Batch) -> Batch:
-        """Convert ``batch``, whose features come from ``graph``, to a batch of ``make_batch``: trimmed, with
-        stand-ins.
+        """Trim ``batch`` and add its stand-ins, as ``make_batch`` does. The features of ``batch`` must be rows of
+        ``graph.x``.
         """
         batch = self.cut(batch)
         if not self.mean_field:
@@ -147,32 +152,34 @@ class Known:
         return self._fill(sample, result, batch.x, result.rows, batch.y)
 
     def _fill(self, sample: Sample, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
-        """Make the batch of ``sample``. Row i of the batch is row ``at[i]`` of ``x``, or the stand-in of that row."""
+        """Make the batch of ``sample``. Row i of its features comes from row ``at[i]`` of ``x``: it is this row, or its
+        stand-in.
+        """
         edges = None if self.exact else (result.indptr, result.indices, result.weight)
         x = gather_hops(x, at, result.level, self.features, edges)
         return Batch(sample.nodes, sample.layers, sample.targets, sample.target_weight, x=x, y=y)
 
 
 def structure(sample: Sample, known: Known | None) -> Sample:
-    """Trim ``sample`` by ``known``, and add its stand-ins, if there are any."""
+    """Trim ``sample`` and add its stand-ins, as ``known`` specifies; if ``known`` is ``None``, return ``sample``
+    unchanged.
+    """
     sample = sample if known is None else known.cut(sample)
     return sample if known is None or not known.mean_field else known.stand_in(sample)[0]
 
 
 @dataclass(frozen=True)
 class Prepared(Sampler):
-    """A sampler for ``handful.theory``: each batch has the precomputed first hop and the stand-ins, and is not
-    trimmed.
-    """
+    """A sampler for ``handful.theory``, whose batches have the precomputed first hop and the stand-ins of ``known``."""
 
     sampler: Sampler
     known: Known
 
     @classmethod
     def of(cls, sampler: Sampler, graph: Graph, model: nn.Module, settings: Settings) -> Sampler:
-        """A sampler of the batches on which ``model`` is trained with ``settings``.
+        """A sampler that yields the batches on which ``model`` is trained with ``settings``.
 
-        If the first hop is sampled, this is ``sampler`` itself; else a ``Prepared`` sampler.
+        The result is ``sampler`` itself if nothing is precomputed, and a ``Prepared`` sampler otherwise.
         """
         exact = resolve_first_hop(model, graph, sampler, settings)
         return cls(sampler, know(graph, model, settings)) if exact else sampler
@@ -202,14 +209,15 @@ def know(
     memory: int | str | None = None,
     shared: bool = False,
 ) -> Known:
-    """Aggregate the features of ``graph`` as ``model`` does.
+    """Precompute the aggregated features of ``graph`` for the first layer of ``model``.
 
     Args:
-        graph: in memory, mapped from files, or in shards.
+        graph: a graph in memory, memory-mapped from files, or in shards.
         model: a model for which ``refusal`` returns ``None``.
-        settings: the settings of the training; ``mean_field`` is λ.
-        memory: a budget, as for ``fit``. With a budget, the aggregates are kept in files beside the saved graph.
-        shared: whether the ranks divide the rows among them; at the end every rank has all rows.
+        settings: the training settings; ``mean_field`` is λ.
+        memory: a budget, as for ``fit``. If there is a budget, the aggregates are kept in files in the folder of the
+            saved graph.
+        shared: whether each rank computes only some of the rows. At the end, every rank has all rows.
     """
     assert graph.x is not None
     assert isinstance(model, Stack)
@@ -233,7 +241,7 @@ def know(
 
 
 def _writable(folder: Path) -> Path | None:
-    """Create ``folder`` if it does not exist, and return it; ``None`` if the user may not create it."""
+    """Create ``folder`` if it does not exist, and return it; return ``None`` if it cannot be created."""
     try:
         folder.mkdir(exist_ok=True)
     except OSError:
@@ -242,7 +250,7 @@ def _writable(folder: Path) -> Path | None:
 
 
 def mass_of(graph: Graph, hop: Hop) -> Tensor:
-    """float32 ``(N,)``, the divisor of ``hop`` for every node (``Adjacency.mass``), computed in chunks of rows.
+    """float32 ``(N,)``: the divisor in the aggregation ``hop`` of every node; see ``Adjacency.mass``.
 
     >>> mass_of(Graph.from_edge_index([[0, 1], [1, 0]]), "gcn")
     tensor([2., 2.])
@@ -258,7 +266,9 @@ def mass_of(graph: Graph, hop: Hop) -> Tensor:
 
 
 def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> str | None:
-    """The reason why the first hop cannot be precomputed for the model ``name`` with ``hop``; ``None`` if it can be."""
+    """The reason why the first hop cannot be precomputed; ``None`` if it can be. The model is called ``name``, and the
+    aggregation in its first layer is ``hop``.
+    """
     if hop is None:
         return f"the first layer of {name} does not aggregate the features as they are"
     if sampler.layerwise:
@@ -269,7 +279,7 @@ def refusal(hop: Hop | None, name: str, sampler: Sampler, mean_field: float) -> 
 
 
 def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Settings) -> None:
-    """Check that the first hop can be precomputed, if ``settings`` require a precomputed first hop.
+    """Raise an error if ``settings`` require a precomputed first hop that cannot be precomputed.
 
     Raises:
         SamplerError: the settings require a precomputed first hop, but it cannot be precomputed.
@@ -283,7 +293,8 @@ def check_first_hop(hop: Hop | None, name: str, sampler: Sampler, settings: Sett
 def resolve_first_hop(
     model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None = None
 ) -> bool:
-    """Whether to precompute the first hop with ``settings``; if ``auto`` does not precompute it, print the reason.
+    """Whether to precompute the first hop. If ``settings.first_hop`` is ``auto`` and the first hop is not precomputed,
+    the reason is printed.
 
     Raises:
         SamplerError: the settings require a precomputed first hop, but it cannot be precomputed.
@@ -307,10 +318,12 @@ def resolve_first_hop(
 
 
 def asks(settings: Settings) -> bool:
-    """Whether ``settings`` require aggregates of the full graph; ``auto`` does not require them."""
+    """Whether ``settings`` require precomputed aggregates of the full graph. The setting ``auto`` does not require
+    them.
+    """
     return settings.first_hop == "exact" or (settings.first_hop == "sampled" and settings.mean_field > 0)
 
 
 def hops_of(settings: Settings) -> int:
-    """K, the number of aggregates beside the features."""
+    """K: how often the features are aggregated."""
     return 2 if settings.mean_field else 1

@@ -1,4 +1,4 @@
-"""``fit``: one training run; with a run folder, a killed run can continue."""
+"""``fit``: one training run. A run that has a run folder can be resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -80,36 +80,37 @@ def fit(
         graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
             ``split_links``.
         sampler: the source of batches.
-        settings: the settings of the training; ``fields`` override these settings.
-        options: the options of a model by name, such as ``{"hidden": 64}``.
-        seed: the seed of all random numbers in training, and of the initial weights of a model by name. A module has
-            its weights already: call ``torch.manual_seed`` before you make it.
-        device: the device for training. Several devices, or names separated by commas, share the layers in order.
-        graph_on: the memory that holds the graph; ``device``: the (first) device; ``host``: main memory, and the CPU
-            prefetches batches and evaluates; ``auto``: the device if it has enough memory. This choice does not change
-            the batches.
-        optimizer: a name, or a class of ``torch.optim``, or a function with arguments (parameters, lr=…,
+        settings: the training settings; ``fields`` override them.
+        options: if ``model`` is a name, the options of the model, such as ``{"hidden": 64}``.
+        seed: the seed of all random numbers in training. If ``model`` is a name, the seed also determines the initial
+            weights. A module already has its weights: call ``torch.manual_seed`` before you create it.
+        device: the device for training. If there are several devices, or names separated by commas, the model's layers
+            are distributed over them in order.
+        graph_on: where the graph is stored: ``device``, on the (first) device; ``host``, in main memory, where the CPU
+            prepares the batches and evaluates the model; ``auto``, on the device if it has enough memory, and otherwise
+            in main memory. This choice does not change the batches.
+        optimizer: a name, a class of ``torch.optim``, or a function with the arguments (parameters, lr=…,
             weight_decay=…).
-        scheduler: a name, or a function from the optimiser to a torch scheduler, which steps after every epoch. A
-            ``ReduceLROnPlateau`` steps after every evaluation, with the validation metric.
-        loss: a function of outputs ``(t, outputs)`` and labels that returns the loss of every node ``(t,)``. The
-            default is cross-entropy for classes, squared error for a regression, and mean binary cross-entropy for
-            several labels per node. For a regression, the labels are standardised by the mean and standard deviation of
-            the training nodes.
+        scheduler: a name, or a function that takes the optimiser and returns a torch scheduler. The scheduler steps
+            after every epoch. A ``ReduceLROnPlateau`` steps after every evaluation, with the validation metric.
+        loss: a function of outputs ``(t, outputs)`` and labels that returns the loss of each node, ``(t,)``. The
+            default is cross-entropy for classes, squared error for a regression, and, for several labels per node, the
+            mean of their binary cross-entropies. For a regression, the labels are standardised with the mean and
+            standard deviation of the training nodes.
         class_weight: a name, or a weight for every class.
-        metric: a name, or your own metric: a function of (prediction, y) or a metric of ``torchmetrics``; see
+        metric: a name, a function of (prediction, y), or a metric of ``torchmetrics``; see
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: whether to show a progress bar, in a terminal or a notebook.
-        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. With a budget, one shuffle per
-            epoch makes the batches, with scratch files if memory does not suffice. Batches and result are the same as
-            without a budget. A budget needs a saved graph on the CPU, whose arrays are memory-mapped, and the sampler
-            ``rns`` or ``cluster``.
-        out: the run folder; without a folder, nothing is written. With several ranks, only rank 0 writes.
-        resume: whether to continue the run in ``out``; if there is no run, a new run starts. The result equals, bit for
-            bit, the result of an uninterrupted run. A run with another configuration raises an error.
-        record: the configuration for ``config.json``; ``Experiment.run`` passes it.
-        fields: the fields of ``Settings`` by name.
+        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, the batches
+            of an epoch are made in one shuffle of the graph, with scratch files if they do not fit into memory. The
+            batches and the result are the same as without a budget. A budget requires a saved graph (its arrays are
+            memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
+        out: the run folder; if ``None``, nothing is written. If there are several ranks, only rank 0 writes.
+        resume: whether to continue the run in ``out``. If there is no run, a new one starts. The result is, bit for
+            bit, that of an uninterrupted run. If the run in ``out`` has another configuration, an error is raised.
+        record: the configuration to write to ``config.json``; for internal use by ``Experiment.run``.
+        fields: fields of ``Settings`` by name.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=200&degree=4")
@@ -149,7 +150,9 @@ def fit(
 
 
 def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[str, Any], resume: bool) -> Run | None:
-    """Lock the folder until ``stack`` ends, and load the checkpoint into ``loop``. Return the run if it has ended."""
+    """Lock the folder until ``stack`` is closed, and load the checkpoint into ``loop``. If the run is already finished,
+    return it.
+    """
     stack.enter_context(folder.opened(config, resume))
     write_encoding(folder, loop.graph)
     if folder.result.exists():
@@ -161,7 +164,9 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Raise an error if the configuration of a rank differs from rank 0, such as another graph under the same name."""
+    """Raise an error if the configuration of this rank differs from that of rank 0, for example because it has another
+    graph with the same name.
+    """
     here = plain(config)
     first = ranks.broadcast(here)
     with ranks.agreed():
@@ -170,7 +175,7 @@ def _check_alike(config: dict[str, Any]) -> None:
 
 
 def _share_run(run: Run | None, loop: Loop) -> Run:
-    """Broadcast the run and the weights of rank 0 to every rank."""
+    """Broadcast the result and the weights of rank 0 to every rank."""
     if ranks.size() == 1:
         assert run is not None
         return run
@@ -181,7 +186,7 @@ def _share_run(run: Run | None, loop: Loop) -> Run:
 
 
 def as_graph(graph: Graph | Data | Links) -> Graph:
-    """Convert ``graph``, a ``Graph``, a PyG ``Data`` or ``Links``, to a graph."""
+    """Convert a PyG ``Data`` or ``Links`` to a graph; a ``Graph`` is returned unchanged."""
     if isinstance(graph, Graph):
         return graph
     if isinstance(graph, Links):
@@ -192,14 +197,14 @@ def as_graph(graph: Graph | Data | Links) -> Graph:
 
 
 def with_task(graph: Graph, settings: Settings) -> Graph:
-    """``graph`` with the task, the metric and the positive class of ``settings``."""
+    """``graph`` with the task, the metric and the positive class that ``settings`` specify."""
     wanted = {name: getattr(settings, name) for name in ("task", "metric", "positive")}
     asked = {name: value for name, value in wanted.items() if value not in (None, getattr(graph, name))}
     return graph.replace(**asked) if asked else graph
 
 
 def make_seeded_model(name: str, graph: Graph, seed: int, options: Mapping[str, Any]) -> Network:
-    """The model of this name for ``graph``, with the initial weights of ``seed``."""
+    """Make the model ``name`` for ``graph``, with initial weights drawn with ``seed``."""
     graph.require_training()
     if options.get("two_logits") and graph.num_outputs == 1 and graph.kind != "binary":
         raise HandfulError(f"two_logits is for two classes, and {graph.name} has labels for {graph.kind}: leave it out")
@@ -221,9 +226,10 @@ def begin(
     memory: int | str | None = None,
     **own: Any,
 ) -> Loop:
-    """Prepare a run up to its first epoch: model and graph on their devices, with optimiser and scheduler.
+    """Prepare a run: put the model and the graph on their devices, and make the optimiser, the scheduler and the loop.
 
-    ``own`` are the user's objects for optimizer, scheduler, loss, class_weight and metric.
+    ``own`` has the values of ``optimizer``, ``scheduler``, ``loss``, ``class_weight`` and ``metric`` that the user
+    passed as objects, not as names.
     """
     require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
     require_kind("sampler", sampler, Sampler, "a sampler, such as RandomNodes(parts=4)")
@@ -255,10 +261,10 @@ def begin(
 
 
 def resolve(model: nn.Module, graph: Graph, sampler: Sampler, settings: Settings) -> tuple[Graph, Sampler]:
-    """Set the task of the graph, and adapt the sampler to ``model``; return both.
+    """Set the task of ``graph``, adapt ``sampler`` to ``model``, and return both.
 
     Raises:
-        HandfulError: the labels or the shards of the graph do not allow this model, sampler or setting.
+        HandfulError: the graph's features, labels or shards do not allow this model, sampler or setting.
     """
     graph = with_task(graph.require_training(), settings)
     sampler = adapt_sampler(sampler, type(model), model.depth if isinstance(model, Network) else None)
@@ -285,7 +291,7 @@ def place(
     memory: int | str | None,
     loss: Loss,
 ) -> tuple[Graph, Execution]:
-    """The graph on its device during training, and the execution of the run."""
+    """Put the graph on the device where it stays during training, and return it with the execution of the run."""
     if len(devices) > 1 and ranks.size() > 1:
         raise HandfulError("several devices share one model, and several ranks train copies of it: use one of the two")
     exact = resolve_first_hop(model, graph, sampler, settings, memory)
@@ -306,7 +312,7 @@ def place(
 
 
 def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tensor | None) -> Tensor | None:
-    """A weight for every class, on the CPU; ``None`` if all classes have the same weight."""
+    """The weight of every class, on the CPU; ``None`` if classes are not weighted."""
     if own is None and settings.class_weight == "none":
         return None
     if graph.kind not in ("binary", "multiclass"):
@@ -325,11 +331,12 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
 
 
 def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) -> Sampler:
-    """Adapt ``sampler`` to a model of class ``kind``; ``depth`` is the receptive field of the model in hops, if known.
+    """Adapt ``sampler`` to a model of class ``kind``. ``depth`` is the model's receptive field in hops; ``None`` if
+    unknown.
 
     Raises:
-        SamplerError: the sampler draws different nodes for each layer, but the model needs the same nodes in all
-            layers, or has another number of layers.
+        SamplerError: the sampler draws separate nodes for each layer, but the model needs the same nodes in all layers,
+            or its number of layers differs from the sampler's.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
@@ -343,7 +350,7 @@ def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) ->
 
 
 def device_names(device: Devices) -> list[str | torch.device]:
-    """The devices that ``device`` names.
+    """The list of devices that ``device`` specifies.
 
     >>> device_names("cuda:0,cuda:1"), device_names(["cpu"])
     (['cuda:0', 'cuda:1'], ['cpu'])
@@ -375,7 +382,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
-    """Read the result of a run that has ended, and load the best weights into the model."""
+    """Read the result of a finished run, and load the best weights into the model."""
     run = folder.run()
     if not folder.model.exists() and folder.checkpoint.exists():
         restore_checkpoint(loop, folder)
@@ -386,7 +393,9 @@ def _read_ended(loop: Loop, folder: RunFolder) -> Run:
 
 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:
-    """Load the best weights into the model; write checkpoint, model and result to ``folder``; return the result."""
+    """Load the best weights into the model, write the checkpoint, the model and the result to ``folder``, and return
+    the result.
+    """
     peaks = [peak for device in loop.devices if (peak := peak_gpu(device)) is not None]
     run = Run(
         **loop.counts(),

@@ -1,9 +1,10 @@
-"""Combine the batches of one step on all ranks: the mean of the gradients, and the running statistics of BatchNorm.
+"""Combine the batches of one step over all ranks: the gradients are averaged, and the running statistics of BatchNorm
+are merged.
 
-BatchNorm normalises every batch by the statistics s of the batch. Its *running* statistics r are updated in the order
-of the batches, r ← (1 − μ)·r + μ·s, as in one process. With several ranks, each rank sets r = 0 before a batch, so that
-r = μ·s after the batch. At the end of a step, every rank adds the contributions of all ranks. So gradients and
-statistics do not depend on the number of ranks, up to rounding.
+BatchNorm normalises every batch with the batch's own statistics s. The *running* statistics r of BatchNorm are updated
+in the order of the batches, r ← (1 − μ)·r + μ·s, as in one process. If there are several ranks, each rank sets r = 0
+before a batch, so that r = μ·s after it. At the end of a step, every rank applies the contributions of all ranks in the
+order of the batches. So gradients and statistics do not depend on the number of ranks, up to rounding.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from handful.errors import HandfulError
 
 
 class Group:
-    """The sums of gradients and statistics over the batches of a step. Each epoch makes one ``Group``; ``close``
-    restores the statistics of BatchNorm.
+    """Accumulates the gradients and the BatchNorm statistics over the batches of a step. There is one ``Group`` per
+    epoch; at the end, ``close`` writes the running statistics back to the model.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -33,13 +34,14 @@ class Group:
             self.statistics = Statistics(model)
 
     def add(self, place: int) -> None:
-        """Record the batch with index ``place`` in the step, after its backward pass."""
+        """Record a batch after its backward pass; ``place`` is its index within the step."""
         self.count += 1
         if not self.alone:
             self.statistics.take(place)
 
     def mean(self, places: int) -> int:
-        """Replace gradients by their mean over the batches of the step. Returns the number of batches.
+        """Replace the gradients by their mean over the batches of the step, and return the number of batches that were
+        not skipped.
 
         Args:
             places: the number of batches in the step, including skipped batches.
@@ -54,7 +56,7 @@ class Group:
         return count
 
     def close(self) -> None:
-        """End the epoch."""
+        """End the epoch: write the running statistics back to the model."""
         if not self.alone:
             self.statistics.close()
 
@@ -79,7 +81,7 @@ class Group:
 
 
 class Statistics:
-    """The running statistics of a model's BatchNorms while several ranks train it."""
+    """The running statistics of a model's BatchNorm layers, if several ranks train the model."""
 
     def __init__(self, model: nn.Module) -> None:
         self.norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
@@ -96,8 +98,8 @@ class Statistics:
         self.kept = self._take_out()
 
     def _take_out(self) -> Tensor:
-        """Reset the statistics to 0, and return float64 ``(1 + width,)``: a 1, which counts the batch, and the
-        statistics.
+        """Set the running statistics to 0, and return their previous values, float64 ``(1 + width,)``. The first entry
+        is 1; it counts the batch.
         """
         values = (b.detach().to("cpu", torch.float64).view(-1) for b in self.buffers)
         result = torch.cat([torch.ones(1, dtype=torch.float64), *values])
@@ -106,11 +108,13 @@ class Statistics:
         return result
 
     def take(self, place: int) -> None:
-        """Keep the contribution of the batch with index ``place``."""
+        """Store the contribution of the batch with index ``place`` in the step."""
         self.found[place] = self._take_out()
 
     def collect(self, places: int) -> Tensor:
-        """``(places, 1 + width)``: a 1 and the contribution of each batch of this rank; zeros for other ranks."""
+        """The contributions of all batches of this rank, ``(places, 1 + width)``. Each row is a 1 followed by the
+        contribution; rows of other ranks' batches are 0.
+        """
         learnt = torch.zeros(places, len(self.kept), dtype=torch.float64)
         for place, result in self.found.items():
             learnt[place] = result
@@ -118,15 +122,15 @@ class Statistics:
         return learnt
 
     def learn(self, learnt: Tensor) -> None:
-        """Add the contributions of all ranks."""
+        """Update the running statistics with the contributions of all ranks, in the order of the batches."""
         for row in learnt[learnt[:, 0] > 0]:
             self.kept = (1 - self.momentum) * self.kept + row
 
     def close(self) -> None:
-        """Write the statistics to the model.
+        """Write the running statistics back to the model.
 
         Raises:
-            HandfulError: other buffers of the model have changed, and ranks cannot share them.
+            HandfulError: another buffer of the model has changed in training, which is not supported for several ranks.
         """
         batches, *kept = torch.split(self.kept, [1, *(b.numel() for b in self.buffers)])
         for buffer, values in zip(self.buffers, kept, strict=True):

@@ -1,4 +1,6 @@
-"""Exact inference on the full graph, layer by layer and in chunks of rows, in bounded memory."""
+"""Exact inference on the full graph. Inference runs layer by layer and in chunks of rows, so that the memory is
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ CHUNK_ROWS = 65_536
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """In this context, the model is in evaluation mode."""
+    """A context in which the model is in evaluation mode."""
     was_training = model.training
     model.eval()
     try:
@@ -41,7 +43,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class SharedChunks(Chunks):
-    """Chunks for several ranks: each rank computes some of the rows, and receives the other rows."""
+    """Chunks for several ranks: each rank computes some of the rows, and receives the others from the other ranks."""
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         count = cuts[-1]
@@ -59,7 +61,9 @@ class SharedChunks(Chunks):
 
 @torch.no_grad()
 def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, **how: Any) -> Tensor:
-    """``outputs_of`` in float32, plus those of a label head; for regression, predictions in the unit of the labels."""
+    """The exact outputs of every node in float32, ``(N, outputs)``; see ``outputs_of`` for the arguments. The logits of
+    a label head, if any, are added. For a regression, outputs are in the unit of the labels.
+    """
     added = label_logits(model, graph, how.get("memory"))
     outputs = in_units(model, outputs_of(model, graph, chunk, **how).float())
     return outputs if added is None else outputs + added.to(outputs.device)
@@ -78,26 +82,27 @@ def outputs_of(
 ) -> Tensor:
     """The exact logits of every node, as in a full-graph forward pass in evaluation mode.
 
-    A model of handful needs memory for a few layers of activations and the temporaries of ``chunk`` rows. A PyG module
-    runs on the whole graph at once. ``sampler`` is the sampler of the training: LADIES trains with its own operator,
-    and evaluation must use the same operator. A PyG module that was trained with normalised GraphSAINT is evaluated
-    with edge weights that make its sum a mean over neighbours.
+    A model of handful needs memory for a few layers of activations, and for temporary arrays of ``chunk`` rows. A PyG
+    module runs on the whole graph at once. LADIES trains with an adjacency matrix of its own, and evaluation must use
+    the same matrix. A PyG module that was trained with normalised GraphSAINT is evaluated with edge weights that make
+    its sum a mean over neighbours.
 
-    For a graph in shards, every rank infers the logits of its own nodes, and all ranks must call this function
+    If the graph is in shards, every rank computes the logits of its own nodes, and all ranks must call this function
     together.
 
     Args:
         model: a model of handful, or a PyG module.
         graph: a graph with features.
         chunk: the number of rows in a chunk.
-        sampler: the sampler of the training.
-        shared: whether the ranks divide the rows among them; each rank gets all results, and all ranks must call this
-            function together. Only for a model of handful.
-        memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. Outputs of layers then go to
-            files, and are read by blocks. The result is the same up to rounding, and is mapped from a file.
-        scratch: the folder for these files; ``None`` for a temporary folder. A job with the same weights and graph
-            continues from these files. The files stay until ``handful.training.streamed.forget``.
-        progress: called with the number of the pass over the nodes, the number of finished rows, and the number of all
+        sampler: the sampler that was used in training.
+        shared: whether each rank computes only some of the rows; for models of handful only. Each rank gets the
+            complete result, and all ranks must call this function together.
+        memory: a budget for the anonymous memory of this process, such as ``"4GiB"``. If a budget is given, the outputs
+            of layers are written to files and read block by block. The result is the same up to rounding, and is
+            memory-mapped from a file.
+        scratch: the folder for these files; ``None`` for a temporary folder. Another call with the same weights and
+            graph continues from these files. The files remain until ``handful.training.streamed.forget`` removes them.
+        progress: called with the index of the pass over the nodes, the number of finished rows, and the number of all
             rows.
 
     Raises:
@@ -136,7 +141,8 @@ def embed(
     chunk: int = CHUNK_ROWS,
     sampler: Sampler = FullGraph(),  # noqa: B008  (frozen)
 ) -> Tensor:
-    """float32 ``(N, width)``: the exact input of the layer that gives the logits, for every node; on the CPU.
+    """The embedding of every node, float32 ``(N, width)``, on the CPU: the exact input of the layer that gives the
+    logits.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&features=8")

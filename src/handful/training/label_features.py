@@ -1,8 +1,8 @@
-"""Labels of neighbours as features: a linear head on the classes of a node's labelled neighbours.
+"""Labels of neighbours as features: a linear head that takes the classes of a node's labelled neighbours as input.
 
-In a step on a part B, a node has the labels of its training neighbours outside of B. So no label of a step's targets is
-an input of the step. UniMP (Shi et al., 2021) masks labels at random instead. Evaluation has all training labels. The
-label of a node is never its own input: self-loops do not count.
+In a training step on a part B, the head gets only the labels of training neighbours outside B. So no label of a step's
+targets is an input of the step. UniMP (Shi et al., 2021) masks labels at random instead. In evaluation, the head gets
+all training labels. A node's own label is never its input: self-loops do not count.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from handful.samplers.full import full_adjacency
 from handful.settings import Settings
 
 _counts: WeakKeyDictionary[Graph, Tensor] = WeakKeyDictionary()
-"""The last ``neighbour_counts`` of a graph."""
+"""The cached result of ``neighbour_counts`` for each graph."""
 
 
 class LabelHead(nn.Module):
-    """W·ℓ(c), the logits that counts c of neighbours' classes add: ℓ_k = log((c_k + p_k) / (Σ c + 1)) − log p_k.
+    """The logits W·ℓ(c), where c_k is the number of neighbours of class k, and ℓ_k = log((c_k + p_k) / (Σ c + 1)) − log
+    p_k.
 
-    p are the shares of the classes in the training nodes. ℓ is 0 without labelled neighbours. W begins as 0.
+    p_k is the fraction of training nodes of class k. If a node has no labelled neighbours, ℓ is 0. W is initialised to
+    0.
 
     >>> head = LabelHead(2, torch.tensor([0.5, 0.5]))
     >>> _ = head.requires_grad_(False).weight.copy_(torch.eye(2))
@@ -51,11 +53,11 @@ class LabelHead(nn.Module):
 def add_label_head(
     model: Any, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None, device: torch.device
 ) -> None:
-    """Give ``model`` a label head, if ``settings`` have label features and it has none.
+    """Add a label head to ``model`` if ``settings.label_features`` is true and the model has none.
 
     Raises:
-        HandfulError: the run cannot have label features, or ``model`` has a head and ``settings`` have no label
-            features.
+        HandfulError: label features are not possible in this run; or ``model`` has a label head, and
+            ``settings.label_features`` is false.
     """
     head = getattr(model, "label_head", None)
     if head is None and not settings.label_features:
@@ -77,9 +79,10 @@ def add_label_head(
 
 
 def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> Batch:
-    """``batch`` of ``sample``, with the training neighbours of each target counted by class, if there is a label head.
+    """If the model has a label head, count the training neighbours of each target by class, and add these counts to
+    ``batch``. ``sample`` is the sample from which the batch was made.
 
-    In training mode the sample is an induced subgraph, and only neighbours outside of it count.
+    In training mode, the sample must be an induced subgraph, and only neighbours outside it count.
     """
     if (head := getattr(model, "label_head", None)) is None:
         return batch
@@ -90,16 +93,18 @@ def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> 
 
 
 def add_label_logits(model: Any, batch: Batch, logits: Tensor) -> Tensor:
-    """``logits``, with those of the label head added for the targets, if ``batch`` has label counts."""
+    """If ``batch`` has label counts, add the logits of the label head to the rows of the targets; otherwise return
+    ``logits`` unchanged.
+    """
     if batch.label_counts is None:
         return logits
     return logits.index_add(0, batch.targets.to(logits.device), model.label_head(batch.label_counts).to(logits))
 
 
 def label_logits(model: Any, graph: Graph, memory: int | str | None = None) -> Tensor | None:
-    """``(N, outputs)``: the logits of the label head for all nodes, by the labels of the training nodes of ``graph``.
+    """The logits of the label head for all nodes, ``(N, outputs)``, from the labels of the training nodes in ``graph``.
 
-    ``None`` without such labels, or without a head.
+    The result is ``None`` if there are no such labels, or if the model has no label head.
     """
     head = getattr(model, "label_head", None)
     if head is None or graph.y is None or graph.train_mask is None:
@@ -110,7 +115,9 @@ def label_logits(model: Any, graph: Graph, memory: int | str | None = None) -> T
 
 
 def neighbour_counts(graph: Graph, classes: int) -> Tensor:
-    """float32 ``(N, K)``: the number of training neighbours of each node by class, in the full graph; computed once."""
+    """float32 ``(N, K)``: for each node, the number of its training neighbours of each class, in the full graph. The
+    result is cached.
+    """
     if graph.kind not in ("binary", "multiclass") or (graph.num_classes or 0) > classes:
         raise HandfulError(f"the model has labels of {classes} classes: graph '{graph.name}' must have these classes")
     counts = _counts.get(graph)
@@ -120,12 +127,14 @@ def neighbour_counts(graph: Graph, classes: int) -> Tensor:
 
 
 def one_hot(graph: Graph, nodes: Tensor, classes: int) -> Tensor:
-    """float32 ``(n, K)``: the classes of those of ``nodes`` that are training nodes; 0 for all others."""
+    """float32 ``(n, K)``: the one-hot classes of ``nodes``. The row of a node that is not a training node is 0."""
     y, known = (getattr(graph, name)[nodes, None] for name in ("y", "train_mask"))
     return torch.zeros(len(nodes), classes, device=graph.device).scatter_(1, y.clamp_min(0), known.float())
 
 
 def count_classes(edges: Adjacency, labels: Tensor) -> Tensor:
-    """The number of neighbours by class along ``edges``: whole numbers, so that differences are exact."""
+    """For each target of ``edges``, the number of its neighbours of each class. Edge weights are ignored: the counts
+    are integers, so that their differences are exact.
+    """
     weight = (edges.indices != edges.target_of_edge).float() if edges.has_loops else None
     return replace(edges, weight=weight).matmul(labels)

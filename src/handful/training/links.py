@@ -1,8 +1,8 @@
 """Link prediction: some edges are held out, and a model learns to give edges higher scores than other pairs of nodes.
 
-The score of a pair is the dot product of the model's outputs for its two nodes. A step trains on a part. The positives
-are the edges inside the part; the negatives are random pairs of nodes of the part. The held-out pairs are scored on the
-training graph.
+The score of a pair is the dot product of the model's outputs for its two nodes. Each step trains on one part. The
+positives are the edges inside the part, and the negatives are random pairs of nodes in the part. To score the held-out
+pairs, the model runs on the graph without the held-out edges.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from handful.training.loss import pair_scores
 PAIRS = 65_536
 """The number of held-out pairs that are scored at a time."""
 NEGATIVES = 1
-"""The fourth key of the random stream of the negatives, after seed, epoch and step; no other stream has a fourth
-key.
+"""The random stream of the negatives has four keys: seed, epoch, step, and this number. Other streams do not have a
+fourth key.
 """
 
 
 class Links(NamedTuple):
-    """A graph for link prediction, for ``fit``; ``split_links`` makes it."""
+    """A graph for link prediction, which can be passed to ``fit``. ``split_links`` creates it."""
 
     graph: Graph
     """The graph without the held-out edges."""
     pairs: Tensor
-    """int64 ``(2, P)``, the nodes of the held-out pairs."""
+    """int64 ``(2, P)``: the two nodes of each held-out pair."""
     y: Tensor
     """int64 ``(P,)``: 1 for a held-out edge, 0 for a pair without an edge."""
     val: Tensor
-    """bool ``(P,)``, the pairs for validation; all others are for the test."""
+    """bool ``(P,)``: whether each pair is for validation; the others are for the test."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkGraph(Graph):
-    """The graph of ``Links`` in training. Every node is a training node with the label 0, which is not used."""
+    """A ``Links`` as a graph for training. Every node is a training node with the label 0, which is not used."""
 
     pairs: Tensor = None  # type: ignore[assignment]
     judged: Graph = None  # type: ignore[assignment]
-    """A graph without edges whose nodes are the held-out pairs."""
+    """A graph without edges, in which each node stands for a held-out pair."""
     kind: Kind = "links"
     num_outputs: int = 64
-    """The number of outputs of a model that is given by name."""
+    """The number of outputs, if ``fit`` makes the model by name."""
 
     @classmethod
     def of(cls, links: Links) -> LinkGraph:
-        """The graph of ``links`` for ``fit``."""
+        """Convert ``links`` to a graph for training."""
         common: dict[str, Any] = {"num_classes": 2, "class_names": None, "task": "classification", "positive": 1}
         none, first = torch.zeros(links.graph.num_nodes, dtype=torch.int64), torch.zeros(len(links.y) + 1).long()
         judged = Graph(first, first[:0], y=links.y, val_mask=links.val, **common, checked=True)
@@ -78,7 +78,9 @@ class LinkGraph(Graph):
 
 
 class OfLinks(InMemory):
-    """Batches are parts whose targets are the ends of pairs; outputs are the scores of the held-out pairs."""
+    """The execution for link prediction. The targets of a batch are the ends of pairs in a part, and the outputs for
+    the evaluation are the scores of the held-out pairs.
+    """
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
         def add_pairs(step: int, batch: Batch | None) -> Batch | None:
@@ -95,12 +97,12 @@ class OfLinks(InMemory):
 
 
 def with_pairs(batch: Batch, *keys: int) -> Batch:
-    """Set the targets of a part's batch to pairs of nodes: the first nodes of all pairs, then the second nodes of all
-    pairs. The targets of ``batch`` must be all nodes of the part.
+    """Replace the targets of a part's batch by pairs of nodes: first the first nodes of all pairs, then the second
+    nodes of all pairs. Before the call, the targets of ``batch`` must be all nodes of the part.
 
-    Labels are 1 for the edges of the part, and 0 for the same number of random pairs. Random pairs that are edges, or
-    that have the same node twice, are left out. An edge and its reverse are one pair. ``keys`` are seed, epoch and
-    step.
+    The label is 1 for the edges of the part, and 0 for random pairs. As many random pairs as edges are drawn; those
+    that are edges, or that have the same node twice, are left out. An edge and its reverse count as one pair. ``keys``
+    are seed, epoch and step.
     """
     edges, nodes = batch.layers[-1].edge_index, len(batch.targets)
     edges = edges[:, edges[0] < edges[1]]  # this omits stand-ins, which are numbered after the nodes
@@ -111,10 +113,10 @@ def with_pairs(batch: Batch, *keys: int) -> Batch:
 
 
 def check_links(sampler: Sampler, settings: Settings, memory: int | str | None) -> None:
-    """Raise an error if a run cannot train on links.
+    """Raise an error if link prediction is not possible with these arguments.
 
     Raises:
-        HandfulError: the message names the argument.
+        HandfulError: an argument does not allow link prediction; the message names it.
     """
     if not sampler.induces:
         raise SamplerError(f"links are all edges of a part, and {sampler} draws edges: use rns, cluster or full")
@@ -123,20 +125,20 @@ def check_links(sampler: Sampler, settings: Settings, memory: int | str | None) 
 
 
 def split_links(graph: Graph, val: float = 0.05, test: float = 0.1, seed: int = 42) -> Links:
-    """Hold out edges of ``graph`` for validation and test, and draw the same number of pairs without an edge.
+    """Hold out edges of ``graph`` for validation and test, and draw the same number of node pairs that are not edges.
 
-    Both directions and all copies of an edge are held out together. Loops stay in the graph. Pairs without an edge are
-    distinct, and are drawn uniformly from all such pairs of the full graph.
+    Both directions and all copies of an edge are held out together. Self-loops stay in the graph. The pairs that are
+    not edges are distinct, and are drawn uniformly from all such pairs in the full graph.
 
     Args:
         graph: an undirected graph with features; its labels are not used.
-        val: the fraction of the edges for validation.
-        test: the fraction of the edges for the test.
-        seed: the seed of the draw.
+        val: the fraction of edges that is held out for validation.
+        test: the fraction of edges that is held out for the test.
+        seed: the random seed.
 
     Raises:
-        HandfulError: the graph is directed, has no features, or has too few edges or too few pairs without an edge; or
-            a fraction is wrong.
+        HandfulError: the graph is directed, has no features, or has too few edges or too few pairs that are not edges;
+            or a fraction is not valid.
 
     >>> import handful as hf
     >>> links = split_links(hf.load("synthetic?nodes=200&degree=8").to_undirected())

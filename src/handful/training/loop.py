@@ -1,4 +1,4 @@
-"""The training loop. Read this file from top to bottom."""
+"""The training loop. The functions in this file are in reading order, from top to bottom."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from handful.training.record import Counts, RunFolder
 
 @dataclass
 class Loop(Counts):
-    """The state of a run. Callbacks get the loop, and a checkpoint saves its state.
+    """The state of a run. Callbacks get the loop, and checkpoints save its state.
 
-    ``epoch`` counts the completed epochs. ``begin`` of ``handful.training.fit`` makes a loop.
+    ``epoch`` is the number of completed epochs. ``handful.training.fit.begin`` creates a ``Loop``.
     """
 
     model: nn.Module
@@ -55,7 +55,9 @@ class Loop(Counts):
     metric: Metric = METRICS["accuracy"]
     callbacks: Sequence[Callback] = ()
     execution: Execution = field(default_factory=InMemory)
-    """The source of batches and outputs. The execution does not change the result."""
+    """The source of batches, and of outputs for the evaluation. The choice of the execution does not change the
+    result.
+    """
     epoch: int = 0
     best_val: float = math.nan
     best_test: float = math.nan
@@ -64,10 +66,10 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """The time of the last checkpoint of this process; before the first checkpoint, the start of the process."""
+    """The time when this process wrote its last checkpoint; if there is none yet, the time when ``train`` started."""
 
     def notify(self, hook: str, *args: Any) -> None:
-        """Call ``hook`` of every callback with this loop and ``args``."""
+        """Call the method ``hook`` of every callback with this loop and ``args``."""
         for callback in self.callbacks:
             getattr(callback, hook)(self, *args)
 
@@ -76,23 +78,26 @@ class Loop(Counts):
         self.stopped = True
 
     def loss_on(self, model: nn.Module, batch: Batch) -> Tensor:
-        """The loss of ``model`` on ``batch`` with the settings of the run."""
+        """The loss of ``model`` on ``batch``, with the precision, the loss function and the class weights of the
+        run.
+        """
         return batch_loss(model, batch, self.settings.precision, self.losses, self.class_weight)
 
     @property
     def devices(self) -> set[torch.device]:
-        """The devices of the graph and of the model's layers."""
+        """All devices of the graph and of the model's parameters."""
         return {self.graph.device, *(parameter.device for parameter in self.model.parameters())}
 
 
 def train(loop: Loop, folder: RunFolder | None = None) -> None:
-    """Train until the last epoch, or until ``loop.stop()``; checkpoints and evaluations go to ``folder``.
+    """Train until the last epoch, or until ``loop.stop()`` is called. Checkpoints and evaluations are written to
+    ``folder``.
 
-    With a folder, SIGINT and SIGTERM wait for the end of the epoch, and a checkpoint is written first.
+    If there is a folder, SIGINT and SIGTERM take effect only at the end of the epoch, after a checkpoint is written.
 
     Raises:
-        DivergedError: weights, loss or logits are not finite, and no epoch was evaluated before. Otherwise the run ends
-            with the best evaluated epoch, and ``loop.diverged`` is the epoch of the divergence.
+        DivergedError: weights, loss or logits became infinite or NaN before the first evaluation. If a run diverges
+            later, it ends with its best evaluated epoch, and ``loop.diverged`` is set to the epoch of the divergence.
     """
     for device in loop.devices:
         reset_peak_memory(device)
@@ -131,7 +136,7 @@ def train(loop: Loop, folder: RunFolder | None = None) -> None:
 
 
 def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> None:
-    """Write an evaluation, and a checkpoint if it is due; then call the callbacks."""
+    """Write the evaluation ``line``, and a checkpoint if one is due; then notify the callbacks."""
     if folder is not None:
         folder.append(line)
         if time.monotonic() - loop.saved_at >= loop.settings.checkpoint_seconds:
@@ -141,7 +146,9 @@ def keep_line(loop: Loop, line: dict[str, Any], folder: RunFolder | None) -> Non
 
 
 def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
-    """Train one epoch, evaluate if it is due, and return the line for ``metrics.jsonl``."""
+    """Train one epoch. If an evaluation is due, evaluate the model and return the line for ``metrics.jsonl``; otherwise
+    return ``None``.
+    """
     began = time.perf_counter()
     train_epoch(loop)
     loop.train_seconds += time.perf_counter() - began
@@ -153,10 +160,11 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 
 def train_epoch(loop: Loop) -> None:
-    """Train one epoch: a forward and backward pass per batch, and one step per ``parts_per_step`` batches with their
-    mean gradient.
+    """Train one epoch: one forward and backward pass per batch, and one optimiser step per ``parts_per_step`` batches,
+    with their mean gradient.
 
-    Every rank computes its own batches of a step (``ranks.owner``). The step is the same on all ranks.
+    If there are several ranks, each computes some of the batches of a step (see ``ranks.owner``), and all make the same
+    step.
     """
     model, how = loop.model, loop.settings
     model.train()
@@ -229,10 +237,10 @@ def _step(loop: Loop, group: Group, places: int) -> None:
 
 
 def evaluate(loop: Loop) -> tuple[float, float]:
-    """Compute the metric on the validation nodes and on the test nodes, from one inference.
+    """Compute the metric on the validation nodes and on the test nodes, with a single inference.
 
     Raises:
-        DivergedError: a weight, or a logit of one of these nodes, is not finite.
+        DivergedError: a weight, or a logit of one of these nodes, is infinite or NaN.
     """
     if not all(bool(p.isfinite().all()) for p in loop.model.parameters()):
         raise divergence(loop, "a weight is not finite")
@@ -247,12 +255,14 @@ def evaluate(loop: Loop) -> tuple[float, float]:
 
 
 def divergence(loop: Loop, how: str) -> DivergedError:
-    """Make the error for a diverged run, with advice."""
+    """The error for a diverged run, with advice."""
     return DivergedError(f"{how} in epoch {loop.epoch}: use a smaller lr, or another norm")
 
 
 def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
-    """Record an evaluation: the history, the best epoch, and early stopping."""
+    """Record an evaluation: add it to the history, update the best epoch, check for early stopping, and return the line
+    for ``metrics.jsonl``.
+    """
     # Without validation nodes (NaN), the last epoch is the best.
     if math.isnan(val) or loop.metric.better(val, than=loop.best_val):
         loop.best_val, loop.best_test, loop.best_epoch, loop.stale = val, test, loop.epoch, 0

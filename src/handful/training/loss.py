@@ -1,4 +1,4 @@
-"""The loss on a batch's targets: cross-entropy for classes and labels, squared error for a regression."""
+"""The loss on a batch's targets: cross-entropy for classification, squared error for a regression."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from handful.errors import HandfulError, first_line
 from handful.graph import Graph
 
 NodeLosses = Callable[[Tensor, Tensor], Tensor]
-"""``f(outputs (t, outputs), y (t,) or (t, labels))``: the loss of every node, ``(t,)``."""
+"""A function that takes outputs ``(t, outputs)`` and labels ``(t,)`` or ``(t, labels)``, and returns the loss of each
+node, ``(t,)``.
+"""
 
 
 def node_losses(logits: Tensor, y: Tensor) -> Tensor:
-    """ℓ(f(w, X, E)[v], y_v) for every node: cross-entropy; binary cross-entropy for one logit per node.
+    """ℓ(f(w, X, E)[v], y_v) for every node v: the cross-entropy, or the binary cross-entropy if there is one logit per
+    node.
 
     >>> node_losses(torch.zeros(2, 1), torch.tensor([0, 1])).round(decimals=3).tolist()
     [0.6930000185966492, 0.6930000185966492]
@@ -32,7 +35,8 @@ def node_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def label_losses(logits: Tensor, y: Tensor) -> Tensor:
-    """Several labels per node: the mean binary cross-entropy of the known labels (not NaN), for every node.
+    """The loss of each node in a multi-label task: the mean binary cross-entropy over the node's known labels. Unknown
+    labels are NaN.
 
     >>> label_losses(torch.zeros(1, 3), torch.tensor([[0.0, 1.0, torch.nan]])).round(decimals=3).tolist()
     [0.6930000185966492]
@@ -44,7 +48,8 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node; for several regression targets, the mean over the known ones (not NaN).
+    """(f(w, X, E)[v] − y_v)² for every node v. For several regression targets, the mean over the known ones; unknown
+    targets are NaN.
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
@@ -56,7 +61,8 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_scores(outputs: Tensor) -> Tensor:
-    """⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``. The outputs ``(2p, d)`` have z_u of all pairs, then z_v of all pairs.
+    """The scores ⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``. ``outputs``, ``(2p, d)``, has first z_u of all pairs, then
+    z_v of all pairs.
 
     >>> pair_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[11.]])
@@ -66,8 +72,8 @@ def pair_scores(outputs: Tensor) -> Tensor:
 
 
 def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
-    """The mean and standard deviation of each regression target over the training nodes; ``None`` for other tasks. The
-    model predicts standardised targets.
+    """The means and the standard deviations of the regression targets over the training nodes; ``None`` for other
+    tasks. The model predicts targets that are standardised with these values.
 
     >>> graph = Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[1.5, 4.5, 9.0], train_mask=[0, 1])
     >>> units_of(graph)
@@ -83,10 +89,10 @@ def units_of(graph: Graph) -> tuple[list[float], list[float]] | None:
 
 
 def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
-    """The loss function for the labels of ``graph``, or the user's ``own`` function; regression targets are
-    standardised.
+    """The loss function for the labels of ``graph``: the default for their kind, or the user's ``own`` function.
+    Regression targets are standardised first.
 
-    The function checks the number of outputs: too few outputs would give a wrong loss or an unclear error.
+    The function checks the number of outputs, since too few outputs could give a wrong loss or an unclear error.
     """
     usual = {"regression": squared_errors, "multilabel": label_losses}.get(graph.kind, node_losses)
     units, kind = units_of(graph) or ([0.0], [1.0]), graph.kind
@@ -123,16 +129,16 @@ def node_loss(
     class_weight: Tensor | None = None,
     losses: NodeLosses = node_losses,
 ) -> Tensor:
-    """The batch loss L̂^B(w): the mean over the targets, or Σ weight_v · ℓ_v if the sampler gives weights.
+    """The batch loss L̂^B(w): the mean loss over the targets; if the sampler gives weights, Σ weight_v · ℓ_v.
 
-    With class weights c, ℓ_v has the weight c_{y_v}, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
+    If there are class weights c, ℓ_v is multiplied by c_{y_v}, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
 
     Args:
         logits: ``(t, outputs)``.
         y: ``(t,)`` or ``(t, labels)``.
         weight: ``(t,)``, the weights of the sampler.
         class_weight: ``(classes,)``.
-        losses: the loss of every node.
+        losses: the function that computes the loss of each node.
     """
     each = losses(logits, y)
     if not isinstance(each, Tensor) or each.shape != y.shape[:1]:
@@ -148,7 +154,8 @@ def node_loss(
 
 
 def balanced_weights(graph: Graph) -> Tensor:
-    """n / (classes · n_c) for every class c, float32 ``(classes,)``; 0 for a class without training nodes.
+    """The weight n / (K · n_c) of each class c, float32 ``(classes,)``: n and n_c are the numbers of all training nodes
+    and of those of class c, and K is the number of classes that have training nodes. The weight of other classes is 0.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=4")

@@ -1,4 +1,4 @@
-"""Metrics by name, which are tested against scikit-learn; and the user's own metrics."""
+"""Metrics by name, tested against scikit-learn; and user-defined metrics."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
 
 Value = Callable[[Tensor, Tensor], float]
-"""A function of outputs ``(n, outputs)`` and labels."""
+"""A function that computes a metric from outputs ``(n, outputs)`` and labels."""
 
 
 def predict_classes(logits: Tensor) -> Tensor:
-    """int64 ``(n,)``, the class with the largest logit; for a single logit, 1 if it is positive, else 0.
+    """int64 ``(n,)``: the class with the largest logit. If there is one logit per node, the class is 1 if the logit is
+    positive, and 0 otherwise.
 
     >>> predict_classes(torch.tensor([[-1.0], [2.0]])), predict_classes(torch.tensor([[0.2, 0.8], [0.9, 0.1]]))
     (tensor([0, 1]), tensor([1, 0]))
@@ -29,9 +30,9 @@ def predict_classes(logits: Tensor) -> Tensor:
 
 
 def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
-    """Convert the outputs of a model to probabilities: ``(n,)`` for the second of two classes, ``(n, classes)`` for
-    more classes, ``(n, labels)`` for several labels. For a regression, the predicted values, ``(n,)`` or ``(n,
-    targets)``.
+    """Convert the outputs of a model to probabilities: ``(n,)`` for two classes (the probability of class 1), ``(n,
+    classes)`` for more classes, and ``(n, labels)`` for a multi-label task. For a regression, return the predicted
+    values, ``(n,)`` or ``(n, targets)``.
 
     >>> probabilities(torch.zeros(1, 1), "binary"), probabilities(torch.zeros(1, 2), "multiclass")
     (tensor([0.5000]), tensor([[0.5000, 0.5000]]))
@@ -46,14 +47,18 @@ def probabilities(outputs: Tensor, kind: Kind) -> Tensor:
 
 
 def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
-    """Apply ``function`` to each label or regression target, over the nodes where it is known."""
+    """Apply ``function`` to each column of ``y`` (a label or a regression target) separately, over the nodes where the
+    value is known.
+    """
     known = [~column.isnan() for column in y.T]
     columns = enumerate(zip(known, y.T, strict=True))
     return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
 
 
 def over_columns(function: Value) -> Value:
-    """``function``, averaged over several labels or regression targets; values that are not finite are left out."""
+    """Extend ``function`` to several labels or regression targets: the result is the mean over these columns. NaN
+    values are left out.
+    """
 
     @wraps(function)
     def mean(outputs: Tensor, y: Tensor) -> float:
@@ -88,7 +93,8 @@ def confusion(guess: Tensor, y: Tensor, classes: int) -> Tensor:
 
 
 def class_scores(table: Tensor) -> dict[str, Tensor]:
-    """``precision``, ``recall`` and ``f1`` = 2·TP / (2·TP + FP + FN) of every class; NaN for an absent class.
+    """``precision``, ``recall`` and ``f1`` = 2·TP / (2·TP + FP + FN) of every class, from a confusion matrix. A score
+    is NaN if its denominator is 0.
 
     >>> class_scores(torch.tensor([[1, 1], [0, 1]]))["recall"]
     tensor([0.5000, 1.0000], dtype=torch.float64)
@@ -118,7 +124,7 @@ def f1(logits: Tensor, y: Tensor) -> float:
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
-    """The mean F1 of the classes that are present or predicted; for several labels, the mean F1 of all labels."""
+    """The mean F1 of all classes that are present or predicted; in a multi-label task, the mean F1 of all labels."""
     return float(_scored(outputs, y)["f1"].nanmean()) if y.ndim == 1 else over_columns(f1)(outputs, y)
 
 
@@ -142,9 +148,10 @@ def _curve(logits: Tensor, y: Tensor) -> tuple[np.ndarray, np.ndarray]:
 
 @over_columns
 def average_precision(logits: Tensor, y: Tensor) -> float:
-    """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN without positives.
+    """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN if there are no positive
+    nodes.
 
-    For several labels, the mean over the labels with at least one positive node.
+    In a multi-label task, the mean over the labels with at least one positive node.
     """
     hits, taken = _curve(logits, y)
     return float(np.sum(np.diff(hits, prepend=0) * hits / taken) / hits[-1]) if hits[-1:].any() else float("nan")
@@ -152,10 +159,10 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
 
 @over_columns
 def roc_auc(logits: Tensor, y: Tensor) -> float:
-    """The probability that a positive node scores above a negative node; ties count half. NaN without positives or
-    negatives.
+    """The probability that a positive node has a higher score than a negative node; a tie counts as one half. The
+    result is NaN if there are no positive or no negative nodes.
 
-    For several labels, the mean over the labels with positive and negative nodes.
+    In a multi-label task, the mean over the labels that have both positive and negative nodes.
     """
     hits, taken = _curve(logits, y)
     rise, run = np.diff(hits, prepend=0), np.diff(taken - hits, prepend=0)
@@ -199,15 +206,15 @@ def _errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Metric:
-    """A function of outputs ``(n, outputs)`` and labels, and whether higher values are better.
+    """A metric: a function of outputs and labels, with its name and its properties.
 
     Args:
-        function: the function of the outputs of a model and the labels. Outputs are logits; for a regression,
-            predictions in the unit of the labels. For two classes, class 1 is the positive class.
+        function: a function of a model's outputs ``(n, outputs)`` and the labels. Outputs are logits; for a regression,
+            predictions in the unit of the labels. If there are two classes, class 1 is the positive class.
         higher_is_better: whether higher values are better.
         name: the name in records and tables.
-        percent: whether the metric is a fraction and is shown in percent.
-        of_probabilities: whether the function takes ``probabilities`` instead of outputs, as for metrics of the user.
+        percent: whether the metric is a fraction that is shown as a percentage.
+        of_probabilities: whether the function takes ``probabilities`` instead of outputs, as user-defined metrics do.
 
     >>> METRICS["accuracy"].better(0.7, than=0.6), METRICS["mae"].better(0.7, than=0.6)
     (True, False)
@@ -220,23 +227,28 @@ class Metric:
     of_probabilities: bool = False
 
     def __call__(self, outputs: Tensor, y: Tensor) -> float:
-        """The metric of these nodes; NaN if there are no nodes."""
+        """Compute the metric; NaN if there are no nodes."""
         return float(self.function(outputs, y)) if len(y) else float("nan")
 
     def of(self, outputs: Tensor, graph: Graph, nodes: Tensor) -> float:
-        """The metric of ``nodes`` (ids or bool ``(N,)``) of ``graph``, from the outputs for these nodes."""
+        """Compute the metric on ``nodes`` of ``graph`` (indices, or a mask bool ``(N,)``), from the outputs for these
+        nodes.
+        """
         assert graph.y is not None
         chosen, y = turned(outputs, graph.y[nodes], graph)
         return self(probabilities(chosen, graph.kind) if self.of_probabilities else chosen, y)
 
     def better(self, value: float, than: float) -> bool:
-        """Whether ``value`` is better than ``than``. Any number is better than NaN; NaN is not better than a number."""
+        """Whether ``value`` is better than ``than``. Any value is better than NaN, and NaN is not better than a
+        number.
+        """
         if than != than:
             return True
         return value > than if self.higher_is_better else value < than
 
     def text(self, value: float | Mapping[str, float | None]) -> str:
-        """Format a value, or a mean and 95% CI, as text: a fraction in percent, other values unchanged.
+        """Format a value, or a mean with its 95% confidence interval. Fractions are shown as percentages, without the
+        percent sign.
 
         >>> METRICS["accuracy"].text({"mean": 0.7251, "ci95": 0.0019}), METRICS["mae"].text(12.3456)
         ('72.51 ± 0.19', '12.35')
@@ -249,7 +261,7 @@ class Metric:
         return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
 
     def with_unit(self, value: float | Mapping[str, float | None]) -> str:
-        """Format a value with its unit, for a sentence.
+        """Format a value with its unit, for use in a sentence.
 
         >>> METRICS["accuracy"].with_unit(0.7251), METRICS["mae"].with_unit(12.3456)
         ('72.51 %', '12.35')
@@ -274,21 +286,21 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        """The unit of differences, to write after a number."""
+        """The unit of differences, as it is written after a number."""
         return "points" if self.percent else f"of {spaced(self.name)}"
 
     @property
     def differences(self) -> str:
-        """The unit of differences, capitalised for the start of a sentence."""
+        """A name for differences of the metric, capitalised for the start of a sentence."""
         return "Points" if self.percent else f"Changes of {spaced(self.name)}"
 
     @property
     def scale(self) -> float:
-        """The factor between the metric and the displayed value: 100 for percent."""
+        """The factor between the metric and the displayed value: 100 for percentages, otherwise 1."""
         return 100.0 if self.percent else 1.0
 
     def label(self, what: str = "") -> str:
-        """The name for an axis or the head of a column, with its unit.
+        """The label for an axis or a column heading, with the unit.
 
         >>> METRICS["roc_auc"].label("test"), METRICS["mae"].label("test")
         ('test ROC-AUC (%)', 'test MAE')
@@ -297,7 +309,9 @@ class Metric:
 
 
 def turned(outputs: Tensor, y: Tensor, graph: Graph) -> tuple[Tensor, Tensor]:
-    """Convert outputs and labels to the form that metrics expect: for two classes, class 1 is the positive class."""
+    """Convert outputs and labels to the form that metrics expect. If there are two classes and class 0 is the positive
+    class, the classes are swapped, so that class 1 is positive.
+    """
     if graph.kind != "binary" or graph.positive != 0:
         return outputs, y
     return (-outputs if outputs.shape[1] == 1 else outputs[:, :2].flip(1)), 1 - y
@@ -310,8 +324,8 @@ METRICS |= {f.__name__: Metric(f, f is r2, f.__name__, percent=False) for f in (
 
 
 def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
-    """The metric of a record: one of ``METRICS``, or a metric of the user, which can then compare values, but not
-    compute values.
+    """The metric that a record names: one of ``METRICS``, or a user-defined metric. A user-defined metric can then only
+    compare and format values, since its function is not available.
     """
 
     def unknown(outputs: Tensor, y: Tensor) -> float:
@@ -321,10 +335,12 @@ def metric_of_record(name: str, higher_is_better: bool = True) -> Metric:
 
 
 def own_metric(given: Any) -> Metric:
-    """A metric of the user: a ``Metric``, a metric of ``torchmetrics``, or a function of (prediction, y).
+    """Convert a user-defined metric to a ``Metric``. The metric may be a ``Metric``, a metric of ``torchmetrics``, or a
+    function of (prediction, y).
 
-    ``prediction`` is the result of ``probabilities``. For two classes it is the probability of the positive class, and
-    ``y`` is 1 for this class. The attribute ``higher_is_better`` of the function is true by default.
+    ``prediction`` is the result of ``probabilities``. If there are two classes, ``prediction`` is the probability of
+    the positive class, and ``y`` is 1 for this class. If higher values are not better, the function must have an
+    attribute ``higher_is_better`` that is false.
 
     >>> def brier(p, y):
     ...     return (p - y).square().mean()

@@ -1,4 +1,6 @@
-"""Call any model: handful's backbones with a ``Batch``, PyG's modules with ``(x, edge_index, edge_weight)``."""
+"""Call any model: models of handful with a ``Batch``, PyG modules with ``(x, edge_index)`` and edge weights or
+features.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from handful.training.label_features import add_label_logits
 
 
 def logits_of(model: nn.Module, batch: Batch) -> Tensor:
-    """The model's output for the batch: at least one row per target of the last layer, targets first.
+    """The model's output for the batch. The first rows of the output belong to the targets of the last layer, and more
+    rows may follow.
 
-    A ``model`` is called with the batch if it sets ``takes_batch = True``, as models of handful do.
+    If ``model.takes_batch`` is true, as in models of handful, the model is called with the batch itself.
     """
     if getattr(model, "takes_batch", False):
         return add_label_logits(model, batch, model(batch))
@@ -42,20 +45,20 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def _plain(model: Any) -> Any:
-    """The module inside a result of ``torch.compile``; otherwise ``model`` itself."""
+    """The original module, if ``model`` is a result of ``torch.compile``; otherwise ``model`` itself."""
     return getattr(model, "_orig_mod", model)
 
 
 PRODUCTS = {"SAGEConv": ("mean", "add", "sum"), "GINConv": ("add", "sum"), "GraphConv": ("mean", "add", "sum")}
-"""Convolutions of PyG, with their aggregations, that give the same outputs for a sparse matrix as for its edges.
-On a graph without self-loops, this also holds for ``GCNConv``. A sparse matrix takes one product, without a message per
-edge.
+"""PyG convolutions, and their aggregations, whose outputs are the same for a sparse matrix as for an ``edge_index``. On
+a graph without self-loops, this also holds for ``GCNConv``. With a sparse matrix, the convolution is one matrix
+product, and no message per edge is stored.
 """
 
 
 @contextmanager
 def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
-    """In this context, the convolutions of ``model`` whose class is in ``PRODUCTS`` get a sparse matrix instead of
+    """A context in which the convolutions of ``model`` that ``PRODUCTS`` lists get a sparse matrix instead of
     ``edges.edge_index``.
     """
     known = {**PRODUCTS, **({} if edges.has_loops else {"GCNConv": ("add",)})}
@@ -91,7 +94,8 @@ def _as_products(model: nn.Module, edges: Adjacency) -> Iterator[None]:
 
 
 def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
-    """The keyword arguments for ``model`` besides features and edges: weights, and ``batch`` if ``model`` requires it.
+    """The keyword arguments for ``model``, in addition to features and edges: edge weights, edge features, and
+    ``batch`` if ``model`` requires it.
 
     Raises:
         HandfulError: the result would be wrong on this batch, or a required argument is not available.
@@ -144,10 +148,10 @@ def _names_of_edges(model: nn.Module) -> list[str]:
 
 
 def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
-    """The edges of every layer of ``batch``, for a module that takes one ``edge_index`` for all of its layers.
+    """The edges that all layers of ``batch`` share, for a module that takes one ``edge_index`` for all its layers.
 
     Raises:
-        HandfulError: the layers have different edges, as with LADIES.
+        HandfulError: the layers have different edges, as in LADIES.
     """
     first, *others = batch.layers
     for layer in others:
@@ -164,13 +168,13 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
 def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
     """The edge features and edge weights, as keyword arguments of ``model``.
 
-    Edge features go to ``edge_attr``; a single whole number per edge may also go to ``edge_type``. Edge weights go to
-    ``edge_weight``, or else to ``edge_attr``. Weights of normalised GraphSAINT and LADIES define the aggregation and
-    are not edge features, so these weights can only go to ``edge_weight``. On a graph without weights, a module that
-    needs weights gets ones.
+    Edge features are passed as ``edge_attr``; if the module does not take it, a single integer per edge is passed as
+    ``edge_type``. Edge weights are passed as ``edge_weight``; if the module does not take it, as ``edge_attr``. The
+    weights of normalised GraphSAINT and LADIES define the aggregation and are not edge features, so they can be passed
+    only as ``edge_weight``. If the graph has no weights, a module that requires them gets ones.
 
     Raises:
-        HandfulError: there are features or weights, and the module has no argument for them.
+        HandfulError: there are edge features or weights, and the module has no argument for them.
     """
     name, attr, weight, given = type(_plain(model)).__name__, batch.edge_attr, edges.weight, dict[str, Tensor]()
     names = ["edge_weight", "edge_attr"] if _takes_data(model) else _names_of_edges(model)
@@ -199,12 +203,14 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
 
 
 def average_edges(batch: Batch) -> Batch:
-    """Set the edge weights to a_vu / d_v with d_v = Σ_u a_vu, so that a sum is the mean that GraphSAINT estimates."""
+    """Set the edge weights to a_vu / d_v, with d_v = Σ_u a_vu. The weighted sum is then the mean that GraphSAINT
+    estimates.
+    """
     return replace(batch, layers=(batch.layers[0].operator("mean")[0],))
 
 
 def seed_step(model: nn.Module, seed: int) -> None:
-    """Make the random numbers of a step (dropout) a function of ``seed``."""
+    """Seed the random numbers of a step (dropout) with ``seed``."""
     on_host = all(parameter.device.type == "cpu" for parameter in model.parameters())
     # torch.manual_seed formats the call stack for each kind of device that is not in use: 0.16 ms or more per step.
     (torch.default_generator.manual_seed if on_host else torch.manual_seed)(seed)
@@ -213,8 +219,8 @@ def seed_step(model: nn.Module, seed: int) -> None:
 
 
 def in_units(model: nn.Module, outputs: Tensor) -> Tensor:
-    """Convert outputs to the unit of the labels; for a regression, with the mean and standard deviation of the
-    labels.
+    """For a regression, convert standardised outputs to the unit of the labels; for other tasks, return the outputs
+    unchanged.
     """
     if (units := getattr(model, "units", None)) is None:
         return outputs

@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedules, by name or by a function of the user."""
+"""Optimisers and learning-rate schedules, given by name or by a function of the user."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from handful.settings import Settings
 
 T = TypeVar("T")
 MakeOptimizer = Callable[..., optim.Optimizer]
-"""``f(parameters, lr=…, weight_decay=…)``: a class of ``torch.optim``, or a function with the same arguments."""
+"""A class of ``torch.optim``, or a function with the same arguments: ``f(parameters, lr=…, weight_decay=…)``."""
 MakeScheduler = Callable[[optim.Optimizer], LRScheduler]
 
 
 def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
-    """Split parameters into two groups: weights, which decay; biases and norms (fewer than two dimensions), which do
-    not.
+    """Split parameters into two groups. Weight matrices have weight decay; parameters with fewer than two dimensions
+    (biases and norms) do not.
 
     >>> [len(group["params"]) for group in split_by_decay(nn.Linear(2, 3).parameters())]
     [1, 1]
@@ -35,7 +35,8 @@ def split_by_decay(parameters: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
 def make_optimizer(
     settings: Settings, parameters: Iterable[nn.Parameter], make: MakeOptimizer | None = None
 ) -> optim.Optimizer:
-    """Make the optimiser of ``settings``; or call ``make`` with the ``lr`` and ``weight_decay`` of ``settings``.
+    """Make the optimiser that ``settings`` specify. If ``make`` is given, call it instead, with the ``lr`` and
+    ``weight_decay`` of ``settings``.
 
     >>> make_optimizer(Settings(optimizer="sgdm", lr=0.1), nn.Linear(2, 1).parameters()).defaults["momentum"]
     0.9
@@ -53,7 +54,9 @@ def make_optimizer(
 
 
 def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options: Any) -> T:
-    """Call a function of the user; raise an error if the call fails, or if the result is not a ``kind``."""
+    """Call the user's function ``make``. Raise an error if the function does not take these arguments, or if its result
+    is not a ``kind``.
+    """
     try:
         made = make(*args, **options)
     except TypeError as error:
@@ -65,7 +68,9 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
 
 @cache
 def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
-    """``kind`` without its guards for ``torch.compile``: the guards import the compiler, which takes seconds."""
+    """The class ``kind`` without its guards for ``torch.compile``. The guards would import the compiler, which takes
+    seconds.
+    """
     guarded = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: unwrap(getattr(kind, name)) for name in guarded}
     step = torch.no_grad()(unwrap(kind.step))
@@ -75,9 +80,10 @@ def _without_compile_guards(kind: type[optim.Optimizer]) -> MakeOptimizer:
 def make_scheduler(
     settings: Settings, optimizer: optim.Optimizer, make: MakeScheduler | None = None
 ) -> LRScheduler | None:
-    """Make the schedule of ``settings``, or call ``make``; the schedule steps after every epoch.
+    """Make the learning-rate scheduler that ``settings`` specify. If ``make`` is given, call it instead.
 
-    A learning rate η becomes η·(1 + cos(π·e/E))/2 (``cosine``) or η·(1 − e/E) (``linear``) after e of E epochs.
+    After e of E epochs, the initial learning rate η has become η·(1 + cos(π·e/E))/2 (``cosine``) or η·(1 − e/E)
+    (``linear``).
     """
     if make is not None:
         return _call("scheduler", make, LRScheduler, "the optimiser alone", optimizer)

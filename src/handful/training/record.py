@@ -1,9 +1,9 @@
-"""A run is a folder.
+"""A run and its folder.
 
-``config.json`` has the configuration, and ``encoding.json`` the meaning of the graph's features and classes.
-``metrics.jsonl`` has a line per evaluation. ``checkpoint.safetensors`` has the state from which a run continues.
-``model.safetensors`` has the best weights and the options of the model. ``result.json`` exists only if the run has
-ended. Each file, and each line of ``metrics.jsonl``, has a checksum.
+``config.json`` has the configuration, and ``encoding.json`` describes the graph's features and classes.
+``metrics.jsonl`` has one line per evaluation. ``checkpoint.safetensors`` has the state from which a run continues.
+``model.safetensors`` has the best weights and the options of the model. ``result.json`` exists only if the run is
+finished. Each file, and each line of ``metrics.jsonl``, has a checksum.
 """
 
 from __future__ import annotations
@@ -39,16 +39,18 @@ from handful.training.metrics import metric_of_record
 from handful.version import __version__
 
 FORMAT = 2
-"""The version of run folders."""
+"""The version of the file format of run folders."""
 
 
 @dataclass(kw_only=True)
 class Counts:
-    """Counters and times of a run, kept in its result.
+    """Counters and times of a run; its result contains them.
 
-    ``seconds`` counts from the first epoch on. ``prepare_seconds`` is the time of the sampler's preparation (METIS),
-    even if the result comes from the cache of an earlier run. ``skipped`` counts batches that made no step: batches
-    without a training node, or with too few nodes for BatchNorm.
+    ``seconds`` is the time for training and evaluation, and ``train_seconds`` the time for training alone.
+    ``prepare_seconds`` is the time for everything that is computed once before training: the sampler's partition
+    (METIS) and the precomputed first hop. If the partition comes from a cache, its original time counts. ``skipped`` is
+    the number of batches that were not used in a step, because they have no training node, or too few nodes for
+    BatchNorm.
     """
 
     best_epoch: int = 0
@@ -58,7 +60,9 @@ class Counts:
     train_seconds: float = 0.0
     prepare_seconds: float = 0.0
     diverged: int | None = None
-    """The epoch in which weights or loss became infinite or NaN; the best epoch is before this epoch."""
+    """The epoch in which weights, loss or logits became infinite or NaN; ``None`` if this did not happen. The best
+    epoch is an earlier one.
+    """
     history: list[dict[str, Any]] = field(repr=False, default_factory=list)
 
     def counts(self) -> dict[str, Any]:
@@ -68,8 +72,8 @@ class Counts:
 
 @dataclass
 class Run(Counts):
-    """The result of a training run. ``test`` belongs to the epoch with the best ``val``. ``val`` and ``test`` are
-    fractions; errors of a regression are in the unit of the labels.
+    """The result of a training run. ``val`` is the best validation metric, and ``test`` is the test metric at the same
+    epoch. ``val`` and ``test`` are fractions; for a regression, errors are in the unit of the labels.
 
     >>> Run("accuracy", 0.7, 0.6, best_epoch=3, epochs=4, train_seconds=2.0).epoch_seconds
     0.5
@@ -84,19 +88,19 @@ class Run(Counts):
     seed: int = 0
     higher_is_better: bool = True
     threshold: float | None = None
-    """For two classes, the decision threshold of the positive class; ``None`` for other labels."""
+    """The decision threshold of the positive class, if there are two classes; otherwise ``None``."""
     dir: str | None = None
     model: nn.Module | None = field(repr=False, compare=False, default=None)
-    """The model with its best weights; ``None`` for a run that was read from its folder (see ``handful.open_run``)."""
+    """The model with its best weights; ``None`` if the run was read from its folder (see ``handful.open_run``)."""
 
     @property
     def epoch_seconds(self) -> float:
-        """The mean time of an epoch's steps, without evaluation."""
+        """The mean training time per epoch, in seconds, without evaluation."""
         return self.train_seconds / max(1, self.epochs)
 
     def to_json(self) -> dict[str, Any]:
-        """The fields for ``result.json``: all except the folder, the model, and the history (which is in
-        ``metrics.jsonl``).
+        """The fields to write to ``result.json``: all except the folder, the model, and the history, which is in
+        ``metrics.jsonl``.
         """
         kept = (f.name for f in fields(self) if f.name not in ("history", "dir", "model"))
         return {name: getattr(self, name) for name in kept}
@@ -121,9 +125,9 @@ class Run(Counts):
 
 @contextmanager
 def hold(folder: Path) -> Iterator[Path]:
-    """Lock ``folder`` for this process, and remove incomplete files of a killed process.
+    """Lock ``folder`` for this process, and remove incomplete files that a killed process left.
 
-    The lock ends with the process, even after a crash.
+    The lock is released when the process ends, even after a crash.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
@@ -155,10 +159,11 @@ class RunFolder:
 
     @contextmanager
     def opened(self, config: Mapping[str, Any], resume: bool) -> Iterator[None]:
-        """Lock the folder for a run with this configuration. The run is new, unless ``resume`` is set.
+        """Lock the folder for a run with this configuration. If ``resume`` is false, the folder must not have a run
+        yet.
 
-        An error before the first evaluation removes a new configuration, so that the folder is free for the corrected
-        run.
+        If an error occurs before the first evaluation of a new run, its configuration is removed, so that the folder
+        can be used for the corrected run.
         """
         if not resume:
             refuse_run(self.path)
@@ -182,7 +187,7 @@ class RunFolder:
             file.write(json.dumps(seal(line)) + "\n")
 
     def lines(self) -> list[dict[str, Any]]:
-        """Read the evaluations so far, without an incomplete last line of a killed process.
+        """Read the evaluations so far. If a killed process left the last line incomplete, this line is left out.
 
         Raises:
             RunError: a line has changed since it was written.
@@ -197,7 +202,9 @@ class RunFolder:
             return [unseal(line) for line in lines]
 
     def rewind(self, history: list[dict[str, Any]]) -> None:
-        """Reset ``metrics.jsonl`` to ``history``, the evaluations in the checkpoint from which the run continues."""
+        """Replace the contents of ``metrics.jsonl`` by ``history``, the evaluations in the checkpoint from which the
+        run continues.
+        """
         with self.written("the evaluations"):
             if history:
                 write_text(self.metrics, "".join(json.dumps(seal(line)) + "\n" for line in history))
@@ -206,8 +213,8 @@ class RunFolder:
 
     @contextmanager
     def written(self, what: str) -> Iterator[None]:
-        """In this context, the caller writes ``what``. If a write fails, as on a full disk, the error has the files
-        that remain.
+        """A context in which the caller writes ``what`` to the folder. If a write fails, for example because the disk
+        is full, the error message says whether there is a checkpoint.
         """
         try:
             yield
@@ -218,7 +225,7 @@ class RunFolder:
             ) from None
 
     def run(self) -> Run:
-        """The result of a run that has ended."""
+        """Read the result of a finished run."""
         result = read_json(self.result)
         unknown: dict[str, Any] = {name: math.nan for name in ("val", "test") if result.get(name) is None}
         try:
@@ -237,7 +244,7 @@ class RunFolder:
 
 
 def refuse_run(folder: Path) -> None:
-    """Raise an error if the folder has a complete or incomplete run, or is not a folder."""
+    """Raise an error if ``folder`` already has a run, complete or incomplete, or is not a folder."""
     own = RunFolder(folder)
     if any(file.exists() for file in (own.config, own.metrics, own.checkpoint, own.model, own.result)):
         raise RunError(f"{folder} already holds a run: resume it, or use another folder")
@@ -247,10 +254,11 @@ def refuse_run(folder: Path) -> None:
 
 
 def write_config(path: Path, config: Mapping[str, Any]) -> None:
-    """Write the configuration of a run; an existing configuration must be the same.
+    """Write the configuration of a run. If the file exists, its configuration must be the same.
 
     Raises:
-        RunError: the existing configuration differs; the message has the fields with both values.
+        RunError: the existing configuration differs; the message shows the old and the new value of each field that
+            differs.
     """
     now = json.loads(json.dumps(plain(dict(config))))
     if not path.exists():
@@ -265,10 +273,10 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read the configuration that ``write_config`` wrote, without format and environment.
+    """Read the configuration that ``write_config`` wrote, without its entries ``format`` and ``environment``.
 
     Raises:
-        RunError: the file cannot be read, or an older version of handful wrote it.
+        RunError: the file cannot be read, or its format is that of another version of handful.
     """
     config = read_json(path)
     if (found := config.pop("format", None)) != FORMAT:
@@ -281,7 +289,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The names of the fields in which two configurations differ, with both values.
+    """The fields in which two configurations differ, each with its old and new value.
 
     >>> differences({"options": {"dropout": 0.5}, "seeds": [1]}, {"options": {"dropout": 0.3}, "seeds": [1]})
     {'dropout': (0.5, 0.3)}
@@ -301,7 +309,7 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
 
 
 def environment() -> dict[str, str]:
-    """The versions and the machine of this process."""
+    """The versions of the software, the kind of machine, and the number of threads."""
     return {
         "handful": __version__,
         "torch": torch.__version__,
@@ -316,7 +324,7 @@ def environment() -> dict[str, str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from a file of a run."""
+    """Read a JSON object from a file in a run folder, and verify its checksum."""
     with readable(path, "delete the run folder, or use another one", RunError):
         value = json.loads(read_bytes(path).decode("utf-8"))
         if not isinstance(value, dict):
@@ -361,8 +369,8 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
-    """The definition of a model: its name and options; for other modules, the class, the layers and all attributes that
-    are plain numbers.
+    """The definition of a model: for a model of handful, its name and options; for another module, its class, its
+    layers, and all attributes that are numbers or strings.
     """
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}
@@ -386,7 +394,7 @@ def save_model(model: nn.Module, path: str | Path) -> None:
 
 
 def load_model(path: str | Path) -> Network:
-    """Load the model of a ``model.safetensors`` or of a run folder, in evaluation mode.
+    """Load a model from a ``model.safetensors`` or a run folder. The model is in evaluation mode.
 
     >>> import handful as hf
     >>> from tempfile import TemporaryDirectory
@@ -408,7 +416,7 @@ def load_model(path: str | Path) -> Network:
 
 
 def load_weights(model: nn.Module, path: str | Path) -> None:
-    """Load the weights of a ``model.safetensors``, or of a run folder, into ``model``."""
+    """Load weights from a ``model.safetensors`` or a run folder into ``model``."""
     file = _model_file(path)
     tensors, state = load_tensors(file)
     if "label_head.prior" in tensors and isinstance(model, Network) and model.label_head is None:
@@ -426,7 +434,9 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 
 
 def write_encoding(folder: RunFolder, graph: Graph) -> None:
-    """Write the schema and the class names of the graph, to encode later graphs and to name predictions."""
+    """Write the schema, the class names and the kind of labels of the graph. This file is needed to encode other graphs
+    and to name predicted classes.
+    """
     names = None if graph.class_names is None else list(graph.class_names)
     what: dict[str, Any] = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
     if graph.kind in ("binary", "multiclass"):
@@ -438,7 +448,7 @@ def read_encoding(folder: RunFolder) -> dict[str, Any]:
     """Read the encoding that ``write_encoding`` wrote.
 
     Raises:
-        RunError: the file cannot be read, or does not have an encoding.
+        RunError: the file cannot be read, or does not contain an encoding.
     """
     encoding = read_json(folder.encoding)
     names, kind, positive = (encoding.get(name) for name in ("class_names", "kind", "positive"))

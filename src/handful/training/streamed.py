@@ -1,8 +1,8 @@
-"""Exact inference within a memory budget: the outputs of layers are in files, and are read block by block.
+"""Exact inference within a memory budget: the outputs of layers are stored in files, and are read block by block.
 
 The targets of a layer are split into chunks that fit into the budget. The rows of a chunk's sources are read block by
-block in ascending order, and each block is added to the sums of all targets of the chunk (``Blocked``). The output of a
-chunk is written to a file before the next chunk starts, so a killed job can continue (``OnDisk``).
+block, in ascending order, and each block is added to the sums of the chunk's targets (``Blocked``). The output of a
+chunk is written to a file before the next chunk starts, so that a killed job can be continued (``OnDisk``).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
 
 Progress = Callable[[int, int, int], None]
-"""A function that is called with the number of the pass over the nodes, the number of finished rows, and the number of
-all rows.
+"""A progress function, which is called with the index of the pass over the nodes, the number of finished rows, and the
+number of all rows.
 """
 STATE = "state.json"
 RECORD_SECONDS = 5.0
-"""Minimum time between two records of the progress, in seconds."""
+"""The minimum time between two writes of the progress to ``state.json``, in seconds."""
 FEWEST_ROWS = 256
-"""A budget must have room for this many rows of the widest layer, and for a block with the same number of sources."""
+"""A memory budget must suffice for a chunk and for a block with this many rows each."""
 
 
 # -- products ---------------------------------------------------------------------------------------------------------
@@ -55,12 +55,13 @@ FEWEST_ROWS = 256
 class Blocked(Adjacency):
     """An adjacency whose products read the rows of the sources block by block, for example from a memory-mapped file.
 
-    A sum adds the sources in ascending order, one after another, and equals the sum of ``Adjacency`` up to rounding.
+    A sum adds the sources one after another, in ascending order. The result equals that of ``Adjacency`` up to
+    rounding.
 
     Args:
         dtype: the dtype of the model's parameters and of the products; the file may have another dtype.
         shift: a block has 2^shift sources.
-        whole: the square that these rows were cut from; ``None`` for the square itself.
+        whole: the full adjacency, if this object has only some of its rows; ``None`` if this is the full adjacency.
     """
 
     in_memory: ClassVar[bool] = False
@@ -116,10 +117,10 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """The number, the first source and the rows of each block that contains a source of these edges.
+        """For each block that contains a source of these edges: its index, its first source, and its rows.
 
-        The next block is read while the current block is added. Two buffers alternate. They are allocated once, since
-        memory that many threads allocate and free does not return to the system.
+        The next block is read while the current one is added, so two buffers alternate. The buffers are allocated once,
+        since memory that many threads allocate and free does not return to the system.
         """
         wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
         rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
@@ -133,8 +134,8 @@ class Blocked(Adjacency):
 
 
 def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """Copy ``x`` to ``out``, in the dtype of ``out``. The copy uses numpy, since torch would start new threads for
-    every calling thread.
+    """Copy ``x`` to ``out``, and convert it to the dtype of ``out``. The copy uses numpy, since torch would start new
+    threads for every thread that calls it.
 
     >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
     array([[1.5]], dtype=float32)
@@ -154,16 +155,16 @@ def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
 
 
 class OnDisk(Chunks):
-    """Chunks of rows that fit into ``room`` bytes, with the results in files of a folder.
+    """Computes layers in chunks of rows that fit into ``room`` bytes, and stores the results in files.
 
     An unfinished job in the folder is continued: ``state.json`` records the progress of each pass.
 
     Args:
-        folder: a separate folder for this job; the caller removes it.
+        folder: a folder that only this job uses; the caller removes it.
         room: the memory that may be used, in bytes.
         width: the width of the widest layer, counted in float32 values.
-        edge_bytes: the memory of an edge of a chunk.
-        safe: whether files must survive a crash of the machine, and not only of the process.
+        edge_bytes: the memory per edge of a chunk, in bytes.
+        safe: whether the files must survive a crash of the machine, not only of the process.
         progress: called after every chunk.
     """
 
@@ -191,7 +192,7 @@ class OnDisk(Chunks):
         self.shift = max(0, min(20, (room // 4 // (2 * 4 * width)).bit_length() - 1))
 
     def of_targets(self, adj: Adjacency) -> list[int]:
-        """Chunks of targets whose rows and edges fit into half of the room."""
+        """The boundaries of chunks of targets whose rows and edges fit into half of ``room``."""
         indptr, cuts, most = adj.indptr.numpy(), [0], self.room // 2
 
         def size(end: int) -> int:
@@ -277,7 +278,7 @@ class OnDisk(Chunks):
         return tensor
 
     def drop_spent(self) -> None:
-        """Remove the files that no later pass needs: all except the file of the last pass."""
+        """Remove the files of earlier passes whose results are no longer in use. The file of the last pass is kept."""
         for old in [old for old in self._spent if old < self._calls - 1]:
             self._path(old).unlink(missing_ok=True)
             self._spent.discard(old)
@@ -290,7 +291,7 @@ class OnDisk(Chunks):
 
 
 def least_room(model: Network, graph: Graph) -> int:
-    """The bytes that ``infer_within`` needs: one value for each node, and a few rows of the widest layer."""
+    """The minimum memory for ``infer_within``, in bytes: one value per node, and a few rows of the widest layer."""
     return 4 * graph.num_nodes + 4 * FEWEST_ROWS * (4 * 6 * _width(model) + 64)
 
 
@@ -302,7 +303,9 @@ def _width(model: Network) -> int:
 def infer_within(
     model: Network, graph: Graph, room: int, folder: Path, safe: bool = False, progress: Progress | None = None
 ) -> Tensor:
-    """``model.infer`` on ``graph`` with ``room`` bytes of memory; the result is mapped from a file in ``folder``."""
+    """Run ``model.infer`` on ``graph`` with ``room`` bytes of memory. The result is memory-mapped from a file in
+    ``folder``.
+    """
     assert graph.x is not None
     dtype = next(model.parameters()).dtype
     edge_bytes = 8 + (0 if graph.edge_weight is None else 8 + dtype.itemsize)
@@ -318,14 +321,14 @@ def infer_within(
 
 
 def job_name(model: Network, graph: Graph) -> str:
-    """A name that identifies these weights and this graph, for their files."""
+    """A folder name that identifies these weights and this graph."""
     weights = [p.detach() for _, p in sorted(model.state_dict().items())]
     names = {"model": type(model).__name__, "options": model.options, "graph": graph.identity()}
     return f"{fingerprint(*weights)}-{text_fingerprint(names)}"
 
 
 def forget(scratch: Path) -> None:
-    """Remove the files of jobs in ``scratch``, and the folder if it is empty then."""
+    """Remove the files of all jobs in ``scratch``, and then the folder itself if it is empty."""
     for folder in [state.parent for state in scratch.glob(f"*/{STATE}")]:
         for path in [*folder.glob("pass-*.bin"), *folder.glob("lock*"), folder / STATE]:
             path.unlink(missing_ok=True)

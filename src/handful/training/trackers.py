@@ -1,7 +1,8 @@
-"""Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each is an extra, imported on first use.
+"""Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each tracker needs an optional dependency,
+which is imported on first use.
 
-Each seed is a run of the tracker, and a resume continues this run. Nothing is sent to another machine, unless the
-tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
+Each seed is a separate run in the tracker, and a resumed training continues this run. Nothing is sent to another
+machine, unless the tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from handful.training.loop import Loop
 
 TOLD = ("loss", "val", "test", "seconds", "train_seconds", "steps")
-"""The values of an evaluation that go to a tracker; the epoch is the step."""
+"""The values of an evaluation that are sent to a tracker. The tracker's step is the epoch."""
 
 
 class Tracker(Callback):
-    """The base of all trackers: a run for each seed, its configuration, and the values of every evaluation.
+    """The base class of all trackers: it logs a run for each seed, with its configuration and the values of every
+    evaluation.
 
     Args:
         folder: the folder for the files of the tracker.
@@ -43,7 +45,7 @@ class Tracker(Callback):
             ) from None
 
     def on_start(self, loop: Loop) -> None:
-        """Open the seed's run."""
+        """Open the tracker's run for this seed."""
         sampler = {"sampler": loop.sampler.name, **loop.sampler.options()}
         self.folder.mkdir(parents=True, exist_ok=True)
         config = {"graph": loop.graph.name, "model": type(loop.model).__name__, **sampler, **asdict(loop.settings)}
@@ -62,17 +64,19 @@ class Tracker(Callback):
         self.close()
 
     def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
-        """Start a run, or continue the run with the id ``kept`` after ``epoch``. Returns the id of the run."""
+        """Start a run, or continue the run with the id ``kept`` after epoch ``epoch``. Return the id of the run, if it
+        is needed to continue it later.
+        """
 
     def log(self, values: dict[str, float], epoch: int) -> None:
-        """Log values of an epoch."""
+        """Log the values of an epoch."""
 
     def close(self) -> None:
         """End the run."""
 
 
 class TensorBoard(Tracker):
-    """Event files; open them with ``tensorboard --logdir FOLDER``."""
+    """Writes event files for TensorBoard; open them with ``tensorboard --logdir FOLDER``."""
 
     extra, module = "tensorboard", "torch.utils.tensorboard"
 
@@ -90,7 +94,9 @@ class TensorBoard(Tracker):
 
 
 class WandB(Tracker):
-    """Weights & Biases, offline unless ``WANDB_MODE`` is set; ``wandb sync`` uploads the files."""
+    """Logs to Weights & Biases. The default mode is offline, and ``wandb sync`` uploads the files; ``WANDB_MODE`` sets
+    another mode.
+    """
 
     extra, module = "wandb", "wandb"
 
@@ -110,7 +116,7 @@ class WandB(Tracker):
 
 
 class MLflow(Tracker):
-    """MLflow, in a database in ``folder`` unless ``MLFLOW_TRACKING_URI`` is set."""
+    """Logs to MLflow: to a database in ``folder``, unless ``MLFLOW_TRACKING_URI`` is set."""
 
     extra, module = "mlflow", "mlflow"
 
@@ -133,7 +139,7 @@ TRACKERS: dict[str, type[Tracker]] = {kind.extra: kind for kind in (TensorBoard,
 
 
 def make_tracker(name: str, folder: str | Path) -> Tracker:
-    """Make the tracker of the extra ``name``, with its files in ``folder``."""
+    """Make the tracker ``name``, which stores its files in ``folder``."""
     if name not in TRACKERS:
         raise HandfulError(unknown("tracker", name, TRACKERS))
     return TRACKERS[name](folder)
