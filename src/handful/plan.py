@@ -159,10 +159,10 @@ class Plan:
 
     @property
     def sent_sharded(self) -> int:
-        """The number of bytes that are sent per epoch if each rank has a shard of the graph: the edges inside parts and
-        the needed feature rows, summed over all ranks, and the gradients that one rank sends.
+        """The number of bytes that each rank sends per epoch if each rank has a shard of the graph: edges inside parts,
+        feature rows that other ranks need, and gradients.
         """
-        shape, share = self.shape, (self.processes - 1) / self.processes
+        shape, share = self.shape, (self.processes - 1) / self.processes**2
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
         rows = self.chosen.needed * shape.nodes * (shape.row_bytes + 8)
         return int(share * (edges + rows)) + self.sent_replicated

@@ -187,8 +187,8 @@ def make_tables(plan: Plan) -> list[Table]:
     if plan.memory is not None:
         rows["scratch files"] = size(chosen.scratch(shape, plan.memory, plan.base))
     if plan.processes > 1:
-        rows["sent per epoch"] = f"{size(plan.sent_replicated)} by each rank if every rank has the graph, "
-        rows["sent per epoch"] += f"{size(plan.sent_sharded)} by all if each has a share"
+        rows["sent per epoch"] = f"{size(plan.sent_replicated)} by each rank if every rank has the whole graph, "
+        rows["sent per epoch"] += f"{size(plan.sent_sharded)} if each has a shard"
     by_m = []
     for part in plan.parts:
         sizes = (plan.ram(part), part.budget(shape, plan.base), part.step_bytes)
