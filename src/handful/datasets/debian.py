@@ -7,7 +7,7 @@ A package with several versions is one node, which has the relations of all vers
 
 The label is the section. The features are computed only from the words of the short description: x = Σ_w idf(w)·p(w)
 over its distinct words w, scaled to mean square 1. The function p projects onto the 128 leading right singular vectors
-of the TF-IDF matrix. The file has the names of packages and the indices of words, but not the descriptions.
+of the TF-IDF matrix. The file has the package names, the vocabulary and numbers, but not the descriptions.
 
 ``examples/build_debian.py`` builds the file from any package index in Debian's format, and
 ``load("debian?file=OUT.npz")`` reads it.
