@@ -117,7 +117,7 @@ STUDIED = {
     "graph": p.option(str, p.DATA, "Graph for the study, such as `debian`."),
     "budget": p.option(str, p.TRAINING, "Size of the study: `smoke`, `laptop` or `paper`. Default: laptop."),
     "tune_each": p.option(
-        int, p.TRAINING, "Number of tuning trials per m (study `parts`) or fanout (`fanout`).", min=0
+        int, p.TRAINING, "Number of tuning trials per job, in the studies `parts`, `fanout` and `survey`.", min=0
     ),
     "resume": p.option(bool, p.RECORDS, "Has no effect: a study always continues the runs in `--out`.", "--resume"),
     "epochs": p.option(int, p.TRAINING, "Number of epochs per run, such as 20. Default: as in the study.", min=1),
