@@ -22,8 +22,8 @@ Mark = Literal["line", "dot", "bar"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table: its text, and its rank, which is 1 for the best value of a column, 2 for the second best,
-    and 0 otherwise.
+    """One entry of a table: its text, and its rank, which is 1 for the best value of a column or row, 2 for the second
+    best, and 0 otherwise.
     """
 
     text: str

@@ -1,5 +1,5 @@
-"""Format tables for a terminal, Markdown, LaTeX and CSV. In each column, the best value is bold and the second best is
-in italics.
+"""Format tables for a terminal, Markdown, LaTeX and CSV. The best value is bold and the second best is in italics,
+except in CSV.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
     """Make a table with a row per term and a column per sampler; the smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
-        # The gradient norm is not ranked: a small norm is not better. All other terms are distances from the full graph.
+        # The gradient norm is not ranked, since small is not better. All other terms are distances from the full graph.
         means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])

@@ -1,4 +1,4 @@
-"""An explicit penalty α/4·R(w) with one step per epoch, against one step per part."""
+"""One step per epoch with an explicit penalty α/4·R(w), compared with one step per part."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ size α have the same flow time.
 
 
 def run(request: Request) -> Finding:
-    """An explicit penalty α/4·R(w) with one step per epoch, against one step per part.
+    """One step per epoch with an explicit penalty α/4·R(w), compared with one step per part.
 
     All regimes use RNS batches, and SGD without momentum or dropout. They differ only in their updates.
     """
