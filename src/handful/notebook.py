@@ -60,7 +60,7 @@ class Bar:
             self.stream.flush()
 
     def end(self) -> None:
-        """Draw the last state, and end the line."""
+        """Draw the final state, and end the line."""
         self._draw()
         if not self.in_notebook:
             self.stream.write("\n" if self.stream.isatty() else self.line + "\n")

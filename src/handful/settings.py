@@ -69,7 +69,7 @@ def check_value(name: str, value: Any, hint: Any) -> Any:
         name: the name of the option, for the message.
         value: the value to check.
         hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``, ``tuple[str, ...]`` or a ``Literal`` of names;
-            an ``Annotated`` type has a ``Range``; any type may be ``| None``.
+            an ``Annotated`` type also has a ``Range``; any type may be ``| None``.
 
     >>> check_value("lr", 1, float), check_value("patience", None, Count | None)
     (1.0, None)
@@ -149,10 +149,10 @@ class Settings:
         momentum: momentum of `sgdm`.
         scheduler: schedule of the learning rate over epochs: `constant`; `cosine` or `linear` decay to 0.
         clip: maximum norm of the gradient of a step, such as 1.0; ``None`` for no limit.
-        class_weight: weights of the classes in the loss; `balanced`: n / (classes · n_c) for a class with n_c of the n
-            training nodes, as in scikit-learn; `none`: all classes have the same weight.
+        class_weight: weights of the classes in the loss; `none`: all classes have the same weight; `balanced`: a class
+            with n_c of the n training nodes has the weight n / (classes · n_c), as in scikit-learn.
         task: task: `classification`, `regression` or `multilabel`; ``None`` for the task of the graph.
-        metric: the metric for choosing the best epoch: `accuracy`, `balanced_accuracy`, `f1`, `macro_f1`,
+        metric: the metric by which the best epoch is chosen: `accuracy`, `balanced_accuracy`, `f1`, `macro_f1`,
             `average_precision`, `roc_auc`, `r2`, `mae` or `rmse`; ``None`` for the metric of the graph.
         positive: for two classes, the name or index of the positive class; ``None`` for the positive class of the
             graph, which is the rarer class by default.
@@ -160,9 +160,9 @@ class Settings:
             the validation nodes.
         update: when the optimiser makes a step; `step`: after each batch; `epoch`: once per epoch, on the mean of the
             batches' losses (the paper's "RNS (no batch)").
-        parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. Skipped batches (see
-            ``skipped`` of a ``Run``) count among the k batches and have no gradient. The last step of an epoch may have
-            fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
+        parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. A skipped batch (see
+            ``skipped`` in ``Run``) counts as one of the k batches, but has no gradient. The last step of an epoch may
+            have fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
         precision: precision: `fp32`, or `bf16` (autocast with master weights in float32).
         evaluate_every: number of epochs from one evaluation to the next; the last epoch is always evaluated.
         evaluation: how to evaluate: on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
@@ -253,7 +253,7 @@ SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
 def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """``settings`` with some fields replaced. An unknown name raises an error with the nearest names.
+    """``settings`` with some fields replaced. An unknown name raises an error that suggests similar names.
 
     >>> vary_settings(Settings(), {"epochs": 3}).epochs
     3

@@ -42,7 +42,7 @@ TERMS = {
     "adam_norm": "‖∇L̄‖² in Adam's metric",
     "alpha_error": "Error of exponent |α − α_full|",
 }
-"""Display names of the terms of the implicit objective, and of the error of the degree exponent."""
+"""The display names of the terms of the implicit objective, and of the error of the degree exponent."""
 STRUCTURE = {
     "edges": "edges of a part",
     "average_degree": "average degree",

@@ -16,7 +16,7 @@ GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch in handful, in PyG, and of the matrix products alone: seconds, ratios, fractions of time.
+    """Time a training epoch in handful and in PyG, and its matrix products alone: seconds, ratios, fractions of time.
 
     If the device is cuda, also print the GPU memory; the default graph is then a synthetic graph with 12M edges.
     """
@@ -39,7 +39,7 @@ def loader(
     rounds: Rounds = 3,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Time an epoch of random node batches, by handful and by PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    """Time an epoch of random node batches in handful and in PyG's RandomNodeLoader: seconds, ratios, peak memory."""
     from handful.bench.loader import bench_loader, loader_table
 
     with console.status("starting…") as status:
@@ -60,7 +60,7 @@ def scale(
 ) -> Answer:
     """Time training epochs with and without a memory budget, on synthetic graphs of several sizes that are on disk.
 
-    Default: GraphSAGE 3×256 with LayerNorm, 32 parts, 2GiB.
+    By default, the model is GraphSAGE 3×256 with LayerNorm, there are 32 parts, and the budget is 2GiB.
     """
     from handful.bench.scale import bench_scale, scale_tables
     from handful.budget import as_bytes

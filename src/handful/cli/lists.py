@@ -63,7 +63,7 @@ def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
 
 
 def _short(count: int | None) -> str:
-    """``1.63M`` for 1,632,803; small numbers in full."""
+    """Format a count, such as ``1.63M`` for 1,632,803. Small numbers are written in full."""
     if not count:
         return ""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):

@@ -206,7 +206,7 @@ OPTIONS = {
     "split": option(str, DATA, "Name of a split, such as `rh`, or a random split, such as `stratified:60/20/20`."),
     "root": option(str, DATA, "Folder of the data sets. Default: $HANDFUL_HOME, or the user's cache."),
     **OF_MODEL,
-    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Sampler of batches: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Sampler: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
     "parts": option(str, SAMPLER, "m, the number of parts for `rns`, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
     "seeds": option(str, TRAINING, "Comma-separated seeds, such as `1,2,3`; one run per seed.", check=parse_integers),

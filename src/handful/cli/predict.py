@@ -36,9 +36,9 @@ OWN = {
     "changed": p.option(bool, None, "Write only nodes whose prediction differs from their label.", "--changed"),
     "embeddings": p.option(bool, None, "Also write the inputs of the last layer, from the best seed.", "--embeddings"),
     "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: as in RUN."),
-    "cost": p.option(str, None, "Costs of mistakes that set the threshold, such as `fn=10,fp=1`.", check=check_costs),
+    "cost": p.option(str, None, "Set the threshold by the costs of mistakes, such as `fn=10,fp=1`.", check=check_costs),
     "strict": p.option(bool, None, "Stop if the columns of a table differ from those in training.", "--strict"),
-    "unknown": p.option(str, None, "For edges to ids not in the node table: `error`, `skip` or `add`. Default: error."),
+    "unknown": p.option(str, None, "What to do with edges to unknown ids: `error`, `skip` or `add`. Default: error."),
     "scratch": p.option(Path, None, "Folder for the temporary files that `--memory` needs. Default: beside `--out`."),
 }
 

@@ -87,7 +87,9 @@ def diagnose(
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
     batches: Annotated[int, typer.Option(help="Number of batches of each sampler per repeat.", min=1)] = 50,
     repeats: Annotated[int, typer.Option(help="Number of repeats; each has a new initialisation.", min=1)] = 100,
-    weights: Annotated[str | None, typer.Option(help="Run or `model.safetensors` to measure. Default: none.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Run or `model.safetensors` whose weights are measured. Default: random weights.")
+    ] = None,
     step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,

@@ -86,7 +86,7 @@ def _count(column: Column) -> int:
 
 
 def _bins(column: Column, rows: TableFile) -> np.ndarray:
-    """int64 ``(rows,)``: the bin of each value."""
+    """The bin of each value, int64 ``(rows,)``."""
     last = _count(column) - 1
     if column.kind in ("category", "text"):
         places = np.zeros(len(rows), int)

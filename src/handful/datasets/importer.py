@@ -202,7 +202,7 @@ class _Tables:
         blocks: blocks of edges, each ``(2, E)``, in memory or memory-mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        columns: the columns of the edge list that become node features, as record batches.
+        columns: pyarrow record batches of the edge columns that become node features.
     """
 
     roles: Edges
@@ -288,7 +288,7 @@ class _Reader:
     def _add_means(
         self, schema: Schema, table: TableFile, listed: TableFile, tables: _Tables
     ) -> tuple[Schema, TableFile, list[str]]:
-        """Add the edge columns to the schema, and their means to the node table; also return the names of the new
+        """Add the edge columns to the schema, and their means to the node table. Also return the names of the new
         columns.
         """
         edges, problems = arrow().Table.from_batches(tables.columns), Problems()

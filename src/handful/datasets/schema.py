@@ -269,7 +269,7 @@ class Schema:
         return zip(self.columns, np.split(x, ends[:-1], axis=1), strict=False)
 
     def missing_row(self) -> np.ndarray:
-        """The features, float32 ``(width,)``, of a node without a row in the table."""
+        """The features of a node that has no row in the table, float32 ``(width,)``."""
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
         row: np.ndarray = self.encode(TableFile.open(table), problems, lambda text: None)[0]

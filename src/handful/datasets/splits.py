@@ -50,7 +50,7 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
     Args:
         num_nodes: N.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
         seed: the same seed gives the same split.
         among: boolean ``(N,)``, the nodes to split; ``None`` for all nodes.
 
@@ -71,7 +71,7 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 
     Args:
         rank: ``(N,)``, any numbers.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
 
     >>> rank_split(torch.tensor([30, 10, 20, 40]), (0.5, 0.25, 0.25))["train_mask"]
     tensor([False,  True,  True, False])
@@ -87,7 +87,7 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: the fractions of training, validation and test.
+        shares: the fractions of training, validation and test nodes.
         among: boolean ``(N,)``, the nodes to split; each must have a time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
@@ -117,7 +117,7 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
     Args:
         y: labels as in ``Graph``; nodes without a label are in no mask.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
         seed: the same seed gives the same split.
 
     >>> y = torch.tensor([0] * 8 + [1] * 4)

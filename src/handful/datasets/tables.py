@@ -355,7 +355,9 @@ def _as_floats(column: Any) -> np.ndarray:
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
-    """The index of every value of a pyarrow array in the array ``among``; -1 for a value that is not in ``among``."""
+    """The index of each of ``values`` in ``among``, both pyarrow arrays; -1 for a value that ``among`` does not
+    contain.
+    """
     compute = arrow().compute
     return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
 

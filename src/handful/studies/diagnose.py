@@ -110,7 +110,7 @@ def read_saved_model(weights: str | Path) -> Network:
 
 
 def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
-    """Make a table with a row per term and a column per sampler; the smallest values are marked."""
+    """Make a table with a row per term and a column per sampler. In each row, the two smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
         # The gradient norm is not ranked, since small is not better. All other terms are distances from the full graph.

@@ -160,8 +160,7 @@ def _signed(value: dict[str, float]) -> str:
 
 
 def degrees(request: Request) -> Finding:
-    """The degrees in a random part: the exact distribution against samples, and the exponents of a part and of the
-    graph.
+    """The degrees in a random part: the exact distribution against samples, and the exponents of part and graph.
 
     The graph is made undirected. The default graph is debian.
     """

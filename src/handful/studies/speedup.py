@@ -1,6 +1,4 @@
-"""The speedup of RNS over full-graph training: due to cheaper epochs, due to fewer epochs, and in the
-time to a target.
-"""
+"""The speedup of RNS over full-graph training: cheaper epochs, fewer epochs, and less time to reach a target."""
 
 from __future__ import annotations
 
@@ -112,8 +110,7 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 
 
 def speedup_study(request: Request) -> Finding:
-    """The speedup of RNS over full-graph training: due to cheaper epochs, due to fewer epochs, and in the time to a
-    target.
+    """The speedup of RNS over full-graph training: cheaper epochs, fewer epochs, and less time to reach a target.
 
     Both methods are evaluated after every epoch. If the budget is ``paper``, the targets are the paper's; otherwise
     ``reachable`` chooses them.

@@ -1,4 +1,4 @@
-"""Every sampler on every available graph, at equal epochs and at equal training time, with paired tests and mean ranks.
+"""Every sampler on every available graph, at equal epochs and at equal time, with paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
 has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two
@@ -104,8 +104,7 @@ def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment
 
 
 def run(request: Request) -> Finding:
-    """Every sampler on every available graph, at equal epochs and at equal training time, with paired tests and mean
-    ranks.
+    """Every sampler on every available graph, at equal epochs and at equal time, with paired tests and mean ranks.
 
     The survey uses all available graphs, or only ``request.graph``. For the budget ``laptop``, the default seeds are
     those of ``paper``.

@@ -163,7 +163,7 @@ def mean_curve(
 
 
 def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]]:
-    """The settings that all runs share, and a table of the settings that differ."""
+    """The settings that are the same in all runs, and a table of the settings that differ."""
     if not runs:
         return {}, []
     every = [one.configuration() for one in runs]

@@ -57,7 +57,7 @@ class Best:
     parameters: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The record of the trial, with ``lr``, ``dropout`` and ``weight_decay``."""
+        """The record of the trial for JSON, including ``lr``, ``dropout`` and ``weight_decay``."""
         sampler = self.experiment.sampler
         what = {"sampler": sampler.name, "options": sampler.options(), "trials": self.trials, "val": self.val}
         return {**what, **self.parameters}
@@ -173,7 +173,7 @@ def search(
     out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
-    """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best trial.
+    """Run trials until the Optuna study in ``storage``, a URL, has ``trials`` finished trials. Return the best trial.
 
     ``executor`` runs a trial as a job. The folder of a trial is in ``out``, or among the temporary files if ``out`` is
     ``None``, and exists only during the trial. Jobs do not use the storage, so other machines need no access to it.
@@ -254,7 +254,7 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
 
 
 def _judged(val: float | None, data: Graph) -> float:
-    """Return ``val``; raise an error if ``val`` is ``None`` or NaN."""
+    """Return ``val``, the validation metric of a trial; raise an error if it is ``None`` or NaN."""
     if val is None or isnan(val):
         advice = "use a split with validation nodes of several classes"
         raise HandfulError(f"trials need validation, and {data.name} has no {data.metric} there: {advice}")
