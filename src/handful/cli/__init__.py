@@ -27,7 +27,7 @@ from handful.version import __version__
 
 
 def main() -> None:
-    """Run the command. A user's mistake prints one line on stderr, without a traceback, and gives exit code 2.
+    """Run the command. After a user's mistake, print one line on stderr, without a traceback, and exit with code 2.
 
     SIGINT ends the command with exit code 130, and SIGTERM with 143, after open files are saved. After a bug in
     handful, the command prints one line, writes a file with the details, and exits with code 70.

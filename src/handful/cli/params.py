@@ -243,7 +243,7 @@ HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
-    """The defaults of `train` and `plan`: ``RECOMMENDED`` unless the user gives a sampler, a first hop or λ."""
+    """The defaults of `train` and `plan`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or λ."""
     usual = DEFAULTS["train"]
     if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}

@@ -53,8 +53,8 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
-    """Σ (q − p)·ln(q/p) over the bins, where p is ``was``, q is ``now``, and smaller fractions than ``least`` are
-    replaced by it.
+    """Σ (q − p)·ln(q/p) over the bins, where p is ``was``, q is ``now``, and fractions below ``least`` are replaced by
+    ``least``.
 
     >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
     0.879

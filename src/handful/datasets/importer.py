@@ -85,7 +85,7 @@ def import_tables(
     with statistics of the training rows; if the table has no split, with statistics of all rows. Classes are the sorted
     values of the label; a missing label, or -1 among integers, is unknown. If there is no node table, integer ids
     without large gaps are the node indices; other integer ids are numbered in ascending order, and text ids in order of
-    appearance. Other columns of the edge list than the ends, the weight and ``edge_columns`` are not used: a warning
+    appearance. All columns of the edge list except source, target, weight and ``edge_columns`` are unused; a warning
     lists them.
 
     Args:
@@ -179,7 +179,7 @@ def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
 
 
 def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
-    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse. The test compares two 64-bit
+    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse. The test uses two 64-bit
     hashes.
 
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])

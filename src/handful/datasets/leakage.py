@@ -10,13 +10,13 @@ from handful.datasets.schema import Column, Schema
 from handful.random import generator
 
 MOST_ROWS = 20_000
-"""The maximum number of labelled rows in the test. If there are more, this many are drawn at random."""
+"""The maximum number of labelled rows that are used. If there are more, this many are drawn at random."""
 BINS = 64
 """The number of quantile bins of a numeric column. For classification, the quantiles are computed within each frequent
 class.
 """
 CLASSES = 8
-"""The maximum number of classes that have their own quantiles: the most frequent classes."""
+"""At most this many classes, the most frequent ones, have their own quantiles."""
 NEARLY = 0.05
 """A column leaks if its error is at most this fraction of the error of always predicting the majority class or the
 mean.

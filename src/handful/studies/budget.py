@@ -81,7 +81,7 @@ class Request:
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
-        """Yield each of ``items``, and report it before."""
+        """Report each item of ``items``, and then yield it."""
         for done, item in enumerate(items):
             self.report(done, len(items), word(item))
             yield item

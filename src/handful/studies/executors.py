@@ -27,7 +27,7 @@ ERRORS = "stderr.txt"
 DIVERGED = 3
 """The exit code of a run that diverged before its first evaluation. The code for other errors is 2."""
 RETRIES = 3
-"""How often Ray restarts a job whose machine was lost."""
+"""The maximum number of times that Ray restarts a job whose machine was lost."""
 LOST_SECONDS = 60.0
 """The maximum time that a restarted job waits for its earlier process to end, in seconds."""
 
@@ -124,7 +124,7 @@ class RayJob:
         self.terminate(force=True)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait until the job ends, and return its exit code; ``None`` if ``timeout`` seconds pass before."""
+        """Wait until the job ends, and return its exit code; ``None`` if it has not ended after ``timeout`` seconds."""
         ray = _ray()
         if self._code is not None or not ray.wait([self._reference], timeout=timeout)[0]:
             return self._code

@@ -1,9 +1,9 @@
 """Explain a trained model: the importance of columns, and the effects of columns and neighbours on single predictions.
 
-The importance of a column is how much worse the validation metric becomes if its values are randomly permuted over all
-nodes. For one node, the effect of a column is the change of the prediction when the node's value is replaced by the
-column's mean. The effect of a neighbour is the change of the prediction when the edges between the two nodes are
-removed. The model of the best seed is used, and inference is exact.
+The importance of a column is how much worse the validation metric becomes after the values of the column are randomly
+permuted over all nodes. For one node, the effect of a column is the change of the prediction when the node's value is
+replaced by the column's mean. The effect of a neighbour is the change of the prediction when the edges between the two
+nodes are removed. The model of the best seed is used, and inference is exact.
 """
 
 from __future__ import annotations

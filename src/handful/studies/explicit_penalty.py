@@ -19,7 +19,7 @@ from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
-"""The learning rate α with one step per part. The paper uses 0.03 for SGD; a larger α gives the penalty more weight."""
+"""The learning rate α for one step per part. The paper uses 0.03 for SGD; a larger α gives the penalty more weight."""
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 

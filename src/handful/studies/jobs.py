@@ -1,8 +1,8 @@
 """Run experiments as jobs, each in its own process, so that peak memory is measured per job and a crash ends only one
 job.
 
-A job is the folder of an experiment. A finished job is not repeated. An interrupted job continues from its last
-checkpoint.
+A job is an experiment with a folder of its own. A finished job is not repeated. An interrupted job continues from its
+last checkpoint.
 """
 
 from __future__ import annotations

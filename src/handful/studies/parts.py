@@ -1,11 +1,11 @@
 """Choose m, the number of parts, as the paper recommends: increase m as long as the validation metric improves.
 
 ``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if its gain in the validation
-metric is more than noise: the lower end of the one-sided 95% confidence interval of the mean gain, mean − t_{0.95,
-n−1}·s/√n, is above 0. A gain is the difference between two runs with the same seed, which have the same initial weights
-and the same split. The search stops after two consecutive values of m that are not better. An m whose run fails, or
-exceeds the memory limit, is not chosen, and does not count for this rule. An m is not tried if its plan exceeds the
-available memory of this machine.
+metric is more than noise: the lower end of the one-sided 95% confidence interval of the mean gain, mean −
+t_{0.95,n−1}·s/√n, is above 0. A gain is the difference between two runs with the same seed, which have the same initial
+weights and the same split. The search stops after two consecutive values of m that are not better. An m whose run
+fails, or exceeds the memory limit, is not chosen, and does not count for this rule. An m is not tried if its plan
+exceeds the available memory of this machine.
 """
 
 from __future__ import annotations

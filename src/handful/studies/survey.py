@@ -35,7 +35,7 @@ the same number.
 """
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
-"""The method with which all other methods are compared in tests."""
+"""The method with which the statistical tests compare all other methods."""
 LONGER, ONCE = 3, ("neighbor",)
 """Most methods train for ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only for
 the epochs of the comparison.

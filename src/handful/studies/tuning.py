@@ -265,8 +265,8 @@ def _judged(val: float | None, data: Graph) -> float:
 
 
 def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """Open or create the Optuna study of one sampling configuration; if ``parts`` is given, of RNS with these values of
-    m.
+    """Open or create the Optuna study of one sampling configuration. If the sampler is RNS and ``parts`` is given, the
+    study also searches m in ``parts``.
 
     Raises:
         RunError: the study in ``storage`` has another experiment, other data or another search space.
