@@ -1,4 +1,4 @@
-"""Errors that a user can correct. The message has what is wrong, where, and what to do next."""
+"""Errors that a user can correct. The message says what is wrong, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class HandfulError(Exception):
-    """A mistake that the user can correct; the command line prints it as one line and exits with status 2.
+    """A mistake that the user can correct. The command line prints the message as one line and exits with status 2.
 
     >>> import handful as hf
     >>> try:
@@ -25,19 +25,19 @@ class GraphError(HandfulError):
 
 
 class DatasetError(HandfulError):
-    """A data set that cannot be found or read."""
+    """A data set, file or table that cannot be found or read."""
 
 
 class SamplerError(HandfulError):
-    """A sampler that does not exist, or options that it cannot take."""
+    """A sampler that does not exist, or options that it does not accept."""
 
 
 class RunError(HandfulError):
-    """A run folder that is in use, broken, or made with another configuration."""
+    """A run folder that is in use, is damaged, or has a different configuration."""
 
 
 class DivergedError(HandfulError):
-    """Training whose loss is no longer finite."""
+    """The loss of a training run is no longer finite."""
 
 
 class RankError(HandfulError):
@@ -49,7 +49,7 @@ class ToldElsewhere(RankError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of a library's error message; the class of the error if the message is empty.
+    """The first line of the message of a library's error; the name of its class if the message is empty.
 
     >>> first_line(ValueError("one\\ntwo")), first_line(KeyError())
     ('one', 'KeyError')
@@ -58,7 +58,8 @@ def first_line(error: BaseException) -> str:
 
 
 def require_kind(name: str, value: object, kind: Any, words: str) -> None:
-    """Raise an error if ``value``, given for the option ``name``, is not a ``kind``; ``words`` describes this type.
+    """Raise an error if ``value`` of the option ``name`` does not have the type ``kind``. ``words`` describes the type
+    in the message.
 
     >>> require_kind("model", "sage", int, "a number")
     Traceback (most recent call last):
@@ -72,16 +73,16 @@ def require_kind(name: str, value: object, kind: Any, words: str) -> None:
 MANY = 20
 """The maximum number of names that a message lists."""
 GONE = dict.fromkeys(("hubs", "rns-hubs"), "use first_hop=exact and mean_field=1 instead")
-"""Options and methods of older versions, each with its replacement."""
+"""Removed options and methods of older versions, each with advice on its replacement."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The message for an unknown name, with the most similar known names.
+    """The error message for an unknown name. It suggests the most similar known names.
 
     Args:
-        kind: the kind of the name, such as ``"split"``.
+        kind: the kind of thing that was named, such as ``"split"``.
         name: the name that the user wrote.
-        known: the names that exist.
+        known: the valid names.
 
     >>> unknown("sampler", "cluter", ["cluster", "rns"])
     "there is no sampler 'cluter': did you mean cluster?"
@@ -99,7 +100,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 @contextmanager
 def blaming(where: object) -> Iterator[None]:
-    """In this context, the message of an error about a graph has the file or folder of the graph.
+    """A context manager that adds ``where``, the file or folder of a graph, to the message of an error about the graph.
 
     >>> with blaming("edges.csv"):
     ...     raise GraphError("there is no node 7")
@@ -115,7 +116,8 @@ def blaming(where: object) -> Iterator[None]:
 
 @contextmanager
 def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
-    """In this context, any exception of a library about a broken file becomes an error of one line with ``advice``.
+    """A context manager that converts any exception about the broken file ``what`` to an error of one line with
+    ``advice``.
 
     >>> with readable("a.zip", "fetch it again"):
     ...     raise ValueError("bad magic")

@@ -20,8 +20,8 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """Convert ``text`` to a path; ``None`` if it is too long, has a null byte, or starts with the home of an unknown
-    user.
+    """Convert ``text`` to a path; ``None`` if it is not a valid path: too long, with a null byte, or with an unknown
+    user after ``~``.
     """
     try:
         path = Path(text).expanduser()
@@ -34,7 +34,8 @@ def place(text: str) -> Path | None:
 
 
 def home(root: str | os.PathLike[str] | None = None) -> Path:
-    """The folder for data sets and partitions: ``root``, else ``$HANDFUL_HOME``, else a folder in the user's cache.
+    """The folder for data sets and partitions: ``root`` if given, otherwise ``$HANDFUL_HOME`` if set, otherwise a
+    folder in the user's cache.
 
     >>> home("data").name
     'data'
@@ -44,7 +45,8 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def private(name: str) -> Path:
-    """A folder in the user's own cache, where no other user can write; ``$HANDFUL_HOME`` does not change it.
+    """The folder ``name`` in the user's own cache, where no other user can write. It does not depend on
+    ``$HANDFUL_HOME``.
 
     >>> private("verified").name
     'verified'
@@ -55,7 +57,7 @@ def private(name: str) -> Path:
 def private_map(path: Path) -> mmap.mmap:
     """Map a file into writable memory. Writes do not change the file.
 
-    No memory is reserved for writes: otherwise Linux refuses files that are larger than its memory.
+    No memory is reserved for these writes. Otherwise, Linux could not map a file that is larger than the memory.
     """
     with path.open("rb") as file:
         if sys.platform == "win32":
@@ -63,7 +65,7 @@ def private_map(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE | _NO_RESERVE, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
-# Python has the name from 3.13 on.
+# Python defines MAP_NORESERVE since version 3.13.
 _USUAL = sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64")
 _NO_RESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if _USUAL else 0)
 
@@ -82,11 +84,11 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file next to ``path``, then rename it to ``path``; a failure does not change ``path``.
+    """Write a temporary file next to ``path``, then rename it to ``path``. If writing fails, ``path`` does not change.
 
     Args:
-        path: the file to write or to replace; its folder is made if needed.
-        write: called with the path of the file to write.
+        path: the file to write or to replace; its folder is created if needed.
+        write: a function that writes the file; it is called with the path of the temporary file.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -108,7 +110,8 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In this context, a system error without a file name, such as a full disk, gets the name of ``path``.
+    """A context manager that adds the name of ``path`` to system errors that have no file name, such as that of a full
+    disk.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")
@@ -137,7 +140,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` to ``path`` as indented JSON; see ``plain`` for the types.
+    """Write ``value`` to ``path`` as indented JSON, after the conversion ``plain``.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -151,7 +154,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def seal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as JSON values, with their checksum under ``crc32``.
+    """Convert a record to JSON values, and add their checksum under the key ``crc32``.
 
     >>> unseal(seal({"epoch": 1, "loss": math.nan}))
     {'epoch': 1, 'loss': None}
@@ -161,7 +164,8 @@ def seal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the checksum of a record, and remove it. A record without a checksum (written by hand) is accepted.
+    """Check the checksum of a record, and remove it. A record that has no checksum, because it was written by hand, is
+    accepted.
 
     >>> unseal({**seal({"epoch": 1}), "epoch": 2})
     Traceback (most recent call last):
@@ -175,7 +179,7 @@ def unseal(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_fingerprint(value: Any) -> str:
-    """A checksum of the JSON text of plain values.
+    """A checksum of JSON values, which does not depend on the order of keys.
 
     >>> text_fingerprint({"a": 1, "b": 2}) == text_fingerprint({"b": 2, "a": 1}) != text_fingerprint({})
     True
@@ -184,8 +188,8 @@ def text_fingerprint(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Convert ``value`` for JSON: NaN and infinity to null, numbers of numpy and torch to plain numbers, tuples to
-    lists.
+    """Convert ``value`` to JSON values: NaN and infinity become ``None``, numbers of numpy and torch become Python
+    numbers, and tuples become lists.
 
     >>> plain({1: (2.5, math.inf)})
     {'1': [2.5, None]}

@@ -1,6 +1,7 @@
-"""The result of a study, a comparison or a training as data: text, tables and charts. ``handful.report`` draws it.
+"""The result of a study, a comparison or a training run, as data: text, tables and charts. ``handful.report`` displays
+it.
 
-A finding is saved as ``finding.json``. Pages, terminal output and pictures show only data of the finding.
+A finding is saved as ``finding.json``. The page, the terminal output and the pictures show only data of the finding.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from handful.errors import RunError
 from handful.files import plain
 
 FORMAT = 2
-"""The version of ``finding.json``; 1 had no charts."""
+"""The version of the format of ``finding.json``. Version 1 had no charts."""
 Mark = Literal["line", "dot", "bar"]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry of a table: its text, and its rank: 1 for the best of a column, 2 for the second best, else 0."""
+    """One entry of a table: its text, and its rank, which is 1 for the best value of a column or row, 2 for the second
+    best, and 0 otherwise.
+    """
 
     text: str
     rank: int = 0
@@ -29,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of texts, for display.
+    """A table for display, whose cells are texts.
 
     Args:
         title: the title of the table.
@@ -52,10 +55,10 @@ class Axis:
     Args:
         label: the measured quantity, with its unit.
         log: whether the scale is logarithmic.
-        of: the categories, if the axis has categories and not numbers.
-        ticks: the values with tick marks; empty for automatic ticks.
+        of: the categories of an axis of categories; empty for an axis of numbers.
+        ticks: the values of the tick marks; empty for automatic ticks.
         zero: whether the scale begins at 0.
-        whole: whether only whole numbers make sense, as for epochs.
+        whole: whether the values are whole numbers, such as epochs.
     """
 
     label: str
@@ -68,17 +71,18 @@ class Axis:
 
 @dataclass(frozen=True)
 class Series:
-    """Points of one kind.
+    """A series of points that have the same name and colour in a chart.
 
     Args:
         name: the name of the series in the legend.
         x: numbers, or categories of the axis.
         y: numbers; ``None`` for a missing number.
-        low, high: the ends of the error bars or of the band; empty for none, ``None`` for an unknown end.
-        color: the index of the series' colour in the palette of the report; see ``handful.vocabulary.hues``.
+        low, high: the lower and upper ends of the error bars or of the band; empty for no error bars, ``None`` for an
+            unknown end.
+        color: the index of the colour in the palette of the report; see ``handful.vocabulary.hues``.
         paper: whether the numbers come from the paper.
         mark: the mark of the series, if it differs from the mark of the view.
-        best: the index of the point to mark as the best.
+        best: the index of the point that is marked as the best.
     """
 
     name: str
@@ -94,7 +98,7 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """One pair of axes with series. The mark is ``line`` (joined points), ``dot`` or ``bar``."""
+    """Series that are drawn on one pair of axes. The mark is ``line`` (joined points), ``dot`` or ``bar``."""
 
     name: str
     mark: Mark
@@ -104,19 +108,19 @@ class View:
 
     @property
     def drawable(self) -> bool:
-        """Whether there is a number to draw."""
+        """Whether the view has at least one number to draw."""
         return any(value is not None and math.isfinite(value) for one in self.series for value in one.y)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of several views.
+    """A picture with one or several views.
 
     Args:
         name: the stem of the picture's file name.
         title: the title of the picture.
-        views: alternative views, shown one at a time; or panels.
-        together: whether the views are panels, shown side by side.
+        views: alternative views, of which one is shown at a time, or panels.
+        together: whether the views are panels, which are shown side by side.
     """
 
     name: str
@@ -132,14 +136,14 @@ class Finding:
     Args:
         name: the name of the study or command; the payload is saved in ``NAME.json``.
         title: the title of the page.
-        words: the conclusion, in a sentence or two.
-        tables: the first is the main one.
-        charts: the pictures as data; views without a number to draw are left out.
+        words: the conclusion, in one or two sentences.
+        tables: the tables above the charts; the first is the main table.
+        charts: the charts; views without a number to draw are left out.
         below: the tables below the charts.
         payload: the results as plain values, for programs.
         facts: the settings, by name.
         details: tables of settings, such as the differences between configurations.
-        environment: the versions and the machine; empty until the finding is written.
+        environment: the versions of packages and a description of the machine; empty until the finding is written.
         failed: the names of the runs that failed.
     """
 
@@ -167,10 +171,10 @@ class Finding:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Finding:
-        """The inverse of ``to_json``.
+        """Make a finding from the result of ``to_json``.
 
         Raises:
-            RunError: ``value`` is not a finding, or has the format of another version.
+            RunError: ``value`` is not a finding, or has another ``FORMAT``.
         """
         if value.get("format") != FORMAT:
             raise RunError(
@@ -184,10 +188,11 @@ class Finding:
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """Convert JSON values to the annotated type ``kind``: the inverse of ``handful.files.plain`` for dataclasses.
+    """Convert JSON values to the annotated type ``kind``. This is the inverse of ``handful.files.plain`` for
+    dataclasses.
 
     Raises:
-        TypeError: a value is of another type; a number must be finite.
+        TypeError: a value has another type, or a number is not finite.
 
     >>> decode(list[float | None], [1, None]), decode(Cell, {"text": "72.5", "rank": 1})
     ([1, None], Cell(text='72.5', rank=1))
@@ -215,12 +220,13 @@ def decode(kind: Any, value: Any) -> Any:
 
 
 def text_table(title: str, head: Sequence[str], rows: Iterable[Iterable[str]]) -> Table:
-    """Make a table of plain texts, without marks for the best values."""
+    """Make a table of texts, in which no value is marked as the best."""
     return Table(title, list(head), [[Cell(text) for text in row] for row in rows])
 
 
 def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
-    """1 for the best value, 2 for the second best, 0 for all others and for missing values; equal values share a rank.
+    """The rank of each value: 1 for the best, 2 for the second best, 0 for all others and for missing values. Equal
+    values have the same rank.
 
     >>> best_two([3.0, 1.0, 2.0], highest=True)
     [1, 0, 2]
@@ -231,7 +237,7 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
 
 
 def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) -> list[Cell]:
-    """Make cells, and mark the two best values.
+    """Make a cell for each text, and mark the cells with the two best values.
 
     >>> [cell.rank for cell in ranked(["3 s", "1 s", "2 s"], [3.0, 1.0, 2.0], highest=False)]
     [0, 1, 2]
@@ -240,7 +246,8 @@ def ranked(texts: Iterable[str], values: Sequence[float | None], highest: bool) 
 
 
 def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale: float = 1.0) -> Series:
-    """Make a series with error bars. Each value is ``{"mean", "ci95"}``, a number or ``None``, multiplied by ``scale``.
+    """Make a series with error bars. Each value is ``{"mean", "ci95"}``, a number or ``None``; numbers are multiplied
+    by ``scale``.
 
     >>> points("RNS", [1], [{"mean": 0.5, "ci95": 0.1}], scale=100).high
     [60.0]
@@ -256,7 +263,7 @@ def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale
 
 
 def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> list[Series]:
-    """Make a series for each name, all with the same x, with colours in the order of the palette.
+    """Make a series for each name in ``values``, all with the same ``x``. Colours are in the order of the palette.
 
     >>> [(one.name, one.y, one.color) for one in lines([1, 2], {"law": [3.0, 4.0], "sample": [3.1, 3.9]})]
     [('law', [3.0, 4.0], 0), ('sample', [3.1, 3.9], 1)]
@@ -266,6 +273,8 @@ def lines(x: Iterable[Any], values: Mapping[str, Iterable[float | None]]) -> lis
 
 
 def mean_of(value: Any) -> float | None:
-    """The mean of ``{"mean", …}``, or the number ``value`` itself; ``None`` if the number is missing or not finite."""
+    """The mean if ``value`` is ``{"mean", …}``, otherwise ``value`` itself; ``None`` if this number is missing or not
+    finite.
+    """
     mean = value.get("mean") if isinstance(value, dict) else value
     return None if mean is None or not math.isfinite(mean) else float(mean)

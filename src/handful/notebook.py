@@ -1,4 +1,4 @@
-"""Output for notebooks: objects as small tables, and a progress bar."""
+"""Output for notebooks: HTML tables that describe objects, and a progress bar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 def html_table(title: str, rows: Mapping[str, str]) -> str:
-    """A small table of names and values under a title.
+    """Make a small HTML table of names and values, with a title.
 
     >>> html_table("Graph", {"nodes": "3"})
     '<table><caption>Graph</caption><tr><th>nodes</th><td>3</td></tr></table>'
@@ -21,16 +21,16 @@ def html_table(title: str, rows: Mapping[str, str]) -> str:
 
 
 class Bar:
-    """A progress bar: one line of a terminal, or an element of a notebook.
+    """A progress bar, which is one line in a terminal or an HTML element in a notebook.
 
     Args:
-        total: the number of units to do.
+        total: the total number of units.
         unit: the name of the unit.
-        stream: the stream for the line; a stream that is not a terminal gets only the last line.
+        stream: the output stream, by default stderr. If it is not a terminal, only the last state is written.
     """
 
     SECONDS = 0.1
-    """Minimum time between two updates."""
+    """The minimum time between two updates, in seconds."""
 
     def __init__(self, total: int, unit: str, stream: TextIO | None = None) -> None:
         self.total, self.unit, self.stream = total, unit, stream or sys.stderr
@@ -41,7 +41,7 @@ class Bar:
         self.in_notebook = stream is None and getattr(shell, "kernel", None) is not None
 
     def show(self, done: int, words: str) -> None:
-        """Show the number of ``done`` units, and ``words``."""
+        """Show that ``done`` units are done, and the text ``words``."""
         self.line = f"{done}/{self.total} {self.unit} · {words}"
         self.done = done
         if done >= self.total or time.monotonic() - self.drawn >= self.SECONDS:
@@ -60,7 +60,7 @@ class Bar:
             self.stream.flush()
 
     def end(self) -> None:
-        """Draw the last state, and end the line."""
+        """Draw the final state, and end the line."""
         self._draw()
         if not self.in_notebook:
             self.stream.write("\n" if self.stream.isatty() else self.line + "\n")

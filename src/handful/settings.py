@@ -20,17 +20,20 @@ ClassWeightName = Literal["none", "balanced"]
 Update = Literal["step", "epoch"]
 Precision = Literal["fp32", "bf16"]
 MOST_HASHED = 4096
-"""The maximum number of features for the hashed words of a column."""
+"""The maximum number of features of a hashed column."""
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
 GraphOn = Literal["auto", "device", "host"]
-"""The device of the graph during training. The device does not change the result, so it is not a setting; see
-``handful.fit``."""
+"""Where the graph is kept during training. This does not change the result, so it is not a setting; see
+``handful.fit``.
+"""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The range of an option, from ``low`` to ``high``. An end belongs to the range unless it is ``open``."""
+    """The range of an option, from ``low`` to ``high``. A bound belongs to the range unless ``open_low`` or
+    ``open_high`` excludes it.
+    """
 
     low: float
     high: float = math.inf
@@ -60,13 +63,13 @@ _WANTED = {str: "a name", bool: "true or false", int: "a whole number", float: "
 
 
 def check_value(name: str, value: Any, hint: Any) -> Any:
-    """Convert ``value`` to the plain type of its option, or raise an error with the values that the option accepts.
+    """Convert ``value`` to the type of its option, or raise an error that lists the values that the option accepts.
 
     Args:
         name: the name of the option, for the message.
         value: the value to check.
         hint: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``, ``tuple[str, ...]`` or a ``Literal`` of names;
-            an ``Annotated`` type has a ``Range``; any type may be ``| None``.
+            an ``Annotated`` type also has a ``Range``; any type may be ``| None``.
 
     >>> check_value("lr", 1, float), check_value("patience", None, Count | None)
     (1.0, None)
@@ -137,18 +140,19 @@ class Settings:
     """How to train.
 
     Args:
-        epochs: number of passes over the batches of the sampler.
+        epochs: number of epochs; each is a pass over the batches of the sampler.
         lr: learning rate, such as 0.01.
         weight_decay: weight decay of the optimiser, such as 1e-4.
-        decayed: which parameters decay: `all`, or `weights` (all except biases and norms, which are vectors).
+        decayed: which parameters decay: `all`, or `weights` (all except biases and the parameters of norms, which are
+            vectors).
         optimizer: optimiser: `adam`, `adamw`, `sgd`, or `sgdm` (SGD with heavy-ball momentum).
         momentum: momentum of `sgdm`.
         scheduler: schedule of the learning rate over epochs: `constant`; `cosine` or `linear` decay to 0.
-        clip: maximum norm of a step's gradient, such as 1.0; ``None`` for no limit.
-        class_weight: weights of the classes in the loss; `balanced`: n / (classes · n_c) for a class with n_c of the n
-            training nodes, as in scikit-learn; `none`: all classes have the same weight.
+        clip: maximum norm of the gradient of a step, such as 1.0; ``None`` for no limit.
+        class_weight: weights of the classes in the loss; `none`: all classes have the same weight; `balanced`: a class
+            with n_c of the n training nodes has the weight n / (classes · n_c), as in scikit-learn.
         task: task: `classification`, `regression` or `multilabel`; ``None`` for the task of the graph.
-        metric: the metric for choosing the best epoch: `accuracy`, `balanced_accuracy`, `f1`, `macro_f1`,
+        metric: the metric by which the best epoch is chosen: `accuracy`, `balanced_accuracy`, `f1`, `macro_f1`,
             `average_precision`, `roc_auc`, `r2`, `mae` or `rmse`; ``None`` for the metric of the graph.
         positive: for two classes, the name or index of the positive class; ``None`` for the positive class of the
             graph, which is the rarer class by default.
@@ -156,28 +160,29 @@ class Settings:
             the validation nodes.
         update: when the optimiser makes a step; `step`: after each batch; `epoch`: once per epoch, on the mean of the
             batches' losses (the paper's "RNS (no batch)").
-        parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. Skipped batches (see
-            ``skipped`` of a ``Run``) count among the k batches and have no gradient. The last step of an epoch may have
-            fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
+        parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. A skipped batch (see
+            ``skipped`` in ``Run``) counts as one of the k batches, but has no gradient. The last step of an epoch may
+            have fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
         precision: precision: `fp32`, or `bf16` (autocast with master weights in float32).
-        evaluate_every: number of epochs between evaluations; the last epoch is always evaluated.
-        evaluation: evaluation on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
+        evaluate_every: number of epochs from one evaluation to the next; the last epoch is always evaluated.
+        evaluation: how to evaluate: on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
             (`sampled`).
-        evaluation_fanout: the fanout of `sampled` evaluation, such as `15,10`; -1 takes all edges. ``None`` for the
-            fanout of the run's sampler if the sampler is ``neighbor``, else for the default of ``neighbor``.
+        evaluation_fanout: the fanout of `sampled` evaluation, such as `15,10`; -1 takes all edges. If ``None`` and the
+            run's sampler is ``neighbor``, the fanout of that sampler; otherwise the default of ``neighbor``.
         patience: stop after this many evaluations, such as 20, without a better validation metric; ``None`` for never.
         first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all neighbours
-            in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` is ``exact``
-            without ``mean_field``, and ``sampled`` with ``mean_field``. If the model, the sampler or the memory does
-            not allow this choice, ``auto`` is ``sampled`` without a mean field.
+            in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` means ``exact`` if
+            ``mean_field`` is 0, and ``sampled`` otherwise. If the model, the sampler or the available memory does not
+            allow this choice, ``auto`` falls back to ``sampled`` and sets ``mean_field`` to 0.
         mean_field: the weight λ, such as 3, of the mean-field neighbour, which replaces the neighbours outside the
             part; 0 for none. For GraphSAGE and GCN. See ``handful.mean_field``.
-        label_features: also use the training labels of neighbours, in training those outside of the batch. For classes,
-            and for samplers of induced subgraphs, such as ``rns``. See ``handful.training.label_features``.
-        trim: compute only the receptive field of the batch's seed nodes; with BatchNorm, trim only the last layer.
-            With an exact first hop or mean-field neighbours, trim all layers of a part.
-        checkpoint_activations: keep only the inputs of layers, and recompute other activations in the backward pass:
-            less memory, the same result.
+        label_features: also use the training labels of neighbours as features; in training, only the labels of
+            neighbours outside the batch. For classification, and for samplers of induced subgraphs, such as ``rns``.
+            See ``handful.training.label_features``.
+        trim: compute only the receptive field of the batch's seed nodes. A model with BatchNorm trims only the last
+            layer, except with an exact first hop or mean-field neighbours: then it trims all layers of a part.
+        checkpoint_activations: keep only the inputs of layers, and recompute other activations in the backward pass;
+            this saves memory and gives the same result.
         checkpoint_seconds: minimum time between two checkpoints, in seconds.
 
     >>> Settings(epochs=3).lr
@@ -224,7 +229,7 @@ class Settings:
 
     @property
     def step_length(self) -> float:
-        """The number of batches in a step; infinite if a step takes a whole epoch.
+        """The number of batches per optimiser step; infinite if there is one step per epoch.
 
         >>> Settings(parts_per_step=4).step_length, Settings(update="epoch").step_length
         (4, inf)
@@ -233,19 +238,22 @@ class Settings:
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
-"""The defaults of `handful train`, `plan`, `compare` and `parts`. They suffice to compare samplers and values of m, and
-take minutes.
+"""The defaults of `handful train`, `plan`, `compare` and `parts`. They are enough to compare samplers and values of m,
+and training takes minutes.
 """
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. These defaults are the best
-at equal seconds (docs/survey.md). The defaults of ``Settings`` are as in the paper."""
+"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. At equal training time, these
+defaults are the best (docs/survey.md). The defaults of ``Settings`` are as in the paper.
+"""
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
-"""The default ``patience`` and seeds of `handful train`; a training on about 20,000 nodes takes a minute or two."""
+"""The default ``patience`` and seeds of `handful train`; training on a graph of about 20,000 nodes takes a minute or
+two.
+"""
 SETTING_NAMES = tuple(f.name for f in fields(Settings))
 
 
 def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """``settings`` with some fields replaced. An unknown name raises an error with the nearest names.
+    """``settings`` with some fields replaced. An unknown name raises an error that suggests similar names.
 
     >>> vary_settings(Settings(), {"epochs": 3}).epochs
     3
@@ -270,29 +278,29 @@ class TableOptions:
         label: the column of labels, or several columns for a multi-label task; by default a column with a common name,
             such as `label`.
         split_column: the column with the values `train`, `val` and `test`; by default `split`.
-        features: the columns that are features; by default all columns without another role. The columns of
+        features: the columns that are features; by default all columns without another role. The columns in
             ``categorical``, ``hashed`` and ``numbers`` are also features.
-        categorical: columns of numbers that are codes, and are one-hot encoded like text.
-        hashed: columns of text or lists whose words are hashed, with tf-idf weights; `COLUMN=512` gives 512 features,
-            `COLUMN` gives 64. In Python, this can also be a dictionary of columns and widths.
-        numbers: columns of whole numbers that are features, even if all values are distinct, as in a column of
+        categorical: columns of numbers that stand for categories; they are one-hot encoded, like text.
+        hashed: columns of text or lists that are encoded by hashing their words, with tf-idf weights; `COLUMN=512`
+            gives 512 features, `COLUMN` gives 64. In Python, this can also be a dictionary of columns and widths.
+        numbers: columns of whole numbers that are features even if all values are distinct, as they are in a column of
             identifiers.
         ignore: columns to leave out.
-        keep: columns that are not features, such as names; predictions contain them.
+        keep: columns that are not features but are copied to the predictions, such as names.
         task: task: `classification`, `regression` (a numeric label) or `multilabel` (columns of 0 and 1).
-        impute: the treatment of missing numbers; `median`: replace a missing number by the median; `error`: stop with
+        impute: what to do with missing numbers; `median`: replace them by the median of the column; `error`: stop with
             an error.
-        scale: the scale of numbers: `standard` (mean 0, deviation 1), `quantile` (normal scores) or `none`.
-        unknown: the treatment of edges to ids without a row in the node table; `error`: stop with an error; `skip`:
+        scale: how to scale numbers: `standard` (mean 0, standard deviation 1), `quantile` (normal scores) or `none`.
+        unknown: what to do with edges to ids that have no row in the node table; `error`: stop with an error; `skip`:
             leave out the edge; `add`: add a node with missing values.
-        repeated: merge repeated edges; the new weight is the `sum`, `mean` or `first` of the weights, or their `count`.
-            By default weights are summed, and edges without weights stay repeated.
+        repeated: how to merge repeated edges: the new weight is the `sum`, `mean` or `first` of their weights, or their
+            `count`. By default, weights are summed, and repeated edges without weights are kept.
         undirected: add the reverse of every edge.
-        decimal: the decimal point of CSV files: `.` or `,`.
+        decimal: the decimal separator in CSV files: `.` or `,`.
         encoding: the encoding of CSV files, such as `latin-1`.
-        dates: the order of day, month and year in text: `dmy`, `mdy` or `ymd`; `auto` detects the order.
-        strict: raise an error if the columns of a later table differ from the columns in training. Otherwise a note
-            lists the differences.
+        dates: the order of day, month and year in dates that are text: `dmy`, `mdy` or `ymd`; `auto` detects the order.
+        strict: if true, raise an error if the columns of a later table differ from those in training; if false, only
+            print a note.
     """
 
     source: str | None = None

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, deferred until open work is saved."""
+"""Defer SIGINT and SIGTERM until unsaved data are saved."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass
 class Deferred:
-    """The signal that ``deferred`` has deferred, if any."""
+    """Holds the signal that ``deferred`` has deferred, if any."""
 
     received: signal.Signals | None = None
 
     def deliver(self, number: int) -> None:
-        """Deliver a signal that was deferred here or in another process. Call it inside ``deferred``."""
+        """Raise a signal that was deferred in this or another process, so that it acts at once. Call this inside
+        ``deferred``.
+        """
         if self.received is None:
             signal.raise_signal(number)  # the first signal is deferred here, so the second one acts at once
         signal.raise_signal(number)
@@ -28,12 +30,13 @@ class Deferred:
 
 @contextmanager
 def deferred(until: str | None) -> Iterator[Deferred]:
-    """In this context, the first SIGINT or SIGTERM is deferred, with a message; the second acts at once.
+    """A context manager that defers the first SIGINT or SIGTERM and prints a message. A second signal acts at once.
 
-    A signal with a handler of the user keeps that handler. On a thread other than the main thread, nothing changes.
+    A signal for which the user has set a handler keeps that handler. On threads other than the main thread, nothing is
+    deferred.
 
     Args:
-        until: when the signal acts, in words, for the message; ``None`` for no message.
+        until: text for the message that says when the signal acts; ``None`` for no message.
 
     >>> with deferred("after this line") as signals:
     ...     signals.received is None
@@ -63,13 +66,17 @@ def deferred(until: str | None) -> Iterator[Deferred]:
 
 
 def terminate(number: int, frame: Any) -> None:
-    """The command line's handler of SIGTERM: end the process, but close all open files first."""
+    """The command line's handler for SIGTERM: raise ``SystemExit``, so that open files are closed before the process
+    ends.
+    """
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """After this context, restore the handlers of all signals that stop a process: some libraries replace them."""
+    """A context manager that restores, at its end, the handlers of all signals that stop a process. Some libraries
+    replace them.
+    """
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}
     try:

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 
 def mean_ci95(values: ArrayLike) -> dict[str, float]:
-    """The mean of ``values`` and the half-width of its 95% interval, t_{0.975, n-1} · s / √n; NaN if n is 1.
+    """The mean of ``values``, and the half-width of its 95% confidence interval: t_{0.975, n-1} · s / √n, or NaN if n
+    is 1.
 
     >>> {name: round(value, 3) for name, value in mean_ci95([1.0, 2.0, 3.0]).items()}
     {'mean': 2.0, 'ci95': 2.484}
@@ -22,7 +23,7 @@ def mean_ci95(values: ArrayLike) -> dict[str, float]:
 
 
 def finite_mean(values: ArrayLike) -> float:
-    """The mean of the finite ``values``; NaN if there is none.
+    """The mean of the finite values; NaN if no value is finite.
 
     >>> finite_mean([1.0, float("nan"), 3.0])
     2.0
@@ -44,9 +45,9 @@ def student_t(share: float, freedom: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjustment of several p-values, which controls the probability of any false rejection.
+    """Adjust several p-values by Holm's method, which controls the probability of at least one false rejection.
 
-    NaN stays NaN and is not counted.
+    NaN stays NaN and does not count as a test.
 
     >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
@@ -87,7 +88,8 @@ def wilcoxon_signed(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
-    """``(methods,)``: the mean rank of each method over the data sets. 1 is the best; ties share their mean rank.
+    """The mean rank of each method over the data sets, ``(methods,)``. Rank 1 is the best; tied methods share their
+    mean rank.
 
     Args:
         scores: ``(data sets, methods)``.
@@ -116,9 +118,10 @@ def friedman(scores: ArrayLike) -> float:
 
 
 def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference between the mean ranks of two of k methods: q_α·√(k(k + 1)/(6N)).
+    """Nemenyi's critical difference between the mean ranks of two methods: q_α·√(k(k + 1)/(6N)), for k methods and N
+    data sets.
 
-    q_α is the upper quantile of the studentised range of k groups, divided by √2 (Demšar, 2006).
+    q_α is the upper α quantile of the studentised range of k groups, divided by √2 (Demšar, 2006).
 
     >>> round(critical_difference(4, 14), 2)  # Demšar's example: 2.569·√(4·5/(6·14)) = 1.25
     1.25

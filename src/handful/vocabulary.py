@@ -1,4 +1,4 @@
-"""Display names of methods, models, optimisers and terms of the theory; and the paper's seeds."""
+"""The display names of methods, models, optimisers and the terms of the theory; and the paper's seeds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ TERMS = {
     "adam_norm": "‖∇L̄‖² in Adam's metric",
     "alpha_error": "Error of exponent |α − α_full|",
 }
-"""Display names of the terms of the implicit objective, and of the error of the degree exponent."""
+"""The display names of the terms of the implicit objective, and of the error of the degree exponent."""
 STRUCTURE = {
     "edges": "edges of a part",
     "average_degree": "average degree",
@@ -67,7 +67,7 @@ FLOWS = {
     },
     "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
 }
-"""Display names of the flows that are compared with the mean path of an optimiser."""
+"""The display names of the gradient flows that are compared with the mean trajectory of an optimiser."""
 SPEEDUPS = {
     "epoch": "Epoch time",
     "epochs": "Epochs to target",
@@ -76,16 +76,16 @@ SPEEDUPS = {
 }
 PARTS = "m, the number of parts"
 METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
-"""Display names of metrics that ``spaced`` cannot derive."""
+"""The display names of metrics for which replacing ``_`` by a space is not enough."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
 _COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5, "rns-mean-field": 7}
 PALETTE = 10
-"""The number of colours of the report."""
+"""The number of colours in the palette of the report."""
 
 
 def title(name: str) -> str:
-    """The display name of a method, model, optimiser or regime; other names do not change.
+    """The display name of a method, model, optimiser or regime. Any other name is returned unchanged.
 
     >>> title("saint"), title("mine")
     ('GraphSAINT', 'mine')
@@ -106,7 +106,7 @@ def hues(names: Sequence[str]) -> list[int]:
 
 
 def words(value: Any) -> str:
-    """The value of a setting as text.
+    """Format the value of a setting as text.
 
     >>> words((4, 2)), words(True), words(None), words(0.001)
     ('4, 2', 'yes', 'none', '0.001')
@@ -119,8 +119,8 @@ def words(value: Any) -> str:
 
 
 def number(value: float, sign: str = "") -> str:
-    """Format a number with four significant digits, or with more digits if its whole part has more; very large and very
-    small numbers have an exponent.
+    """Format a number with four significant digits; all digits of its integer part are kept. Very large and very small
+    numbers have an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')
@@ -129,7 +129,7 @@ def number(value: float, sign: str = "") -> str:
 
 
 def shown(value: float | None, form: str) -> str:
-    """Format a number with ``form``; a dash for a missing number or NaN.
+    """Format a number with ``form``. A missing number or NaN becomes a dash.
 
     >>> shown(0.25, "{:.0%}"), shown(None, "{:.0%}"), shown(float("nan"), "{:.2f}")
     ('25%', '–', '–')
@@ -138,5 +138,7 @@ def shown(value: float | None, form: str) -> str:
 
 
 def spaced(name: str) -> str:
-    """``average_precision`` as ``average precision``, ``roc_auc`` as ``ROC-AUC``."""
+    """The display name of a metric, such as ``average precision`` for ``average_precision`` and ``ROC-AUC`` for
+    ``roc_auc``.
+    """
     return METRICS.get(name) or name.replace("_", " ")

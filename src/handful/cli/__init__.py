@@ -27,7 +27,7 @@ from handful.version import __version__
 
 
 def main() -> None:
-    """Run the command. A mistake of the user is one line on stderr and exit code 2, without a traceback.
+    """Run the command. After a user's mistake, print one line on stderr, without a traceback, and exit with code 2.
 
     SIGINT ends the command with exit code 130, and SIGTERM with 143, after open files are saved. After a bug in
     handful, the command prints one line, writes a file with the details, and exits with code 70.
@@ -96,7 +96,7 @@ def _confess(error: Exception) -> NoReturn:
 
 
 def _usage(error: typer.TyperException) -> str:
-    """The error of an invalid command line, in one line: what is wrong, and what to do next."""
+    """The message for an invalid command line, in one line: what is wrong, and what to do next."""
     if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
         return f"there is no option --{name} any more: {GONE[name]}"
     if near := getattr(error, "possibilities", None):
@@ -106,7 +106,7 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _say(kind: str, words: str, style: str = "bold red") -> None:
-    """Print one line. Ranks other than 0 print their number first."""
+    """Print one line. A rank other than 0 prints its rank first."""
     console.quiet = False
     who = f"rank {rank}: " if (rank := os.environ.get("RANK", "0")) != "0" else ""
     console.print(Text.assemble((who + kind, style), " ", words.replace("\n", " ")), soft_wrap=True)

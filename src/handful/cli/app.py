@@ -1,4 +1,4 @@
-"""The base of the ``handful`` command: the app, the answer of a command, and its output."""
+"""The base of the ``handful`` command: the app, the result of a command (``Answer``), and functions that print it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from handful.finding import Table
 from handful.version import __version__
 
 RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
-"""Earlier names of options, which still work."""
+"""Old names of options, and the current name of each. Old names still work."""
 
 GROUPS = {
     **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
@@ -24,7 +24,7 @@ GROUPS = {
     **dict.fromkeys(("train", "predict", "explain", "plan", "report"), "Train and predict"),
     **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
 }
-"""The group of each command in `handful --help`."""
+"""The group under which `handful --help` lists each command."""
 
 NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}
 app = typer.Typer(name="handful", no_args_is_help=True, pretty_exceptions_enable=False, context_settings=NAMES)
@@ -49,7 +49,7 @@ app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
 
 
 def former(name: str, successor: str, of: typer.Typer = app) -> None:
-    """Register a former command, which raises an error that names its successor."""
+    """Register the name of a removed command. The command raises an error that names its successor."""
 
     @of.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
     def name_successor(here: typer.Context) -> None:
@@ -59,10 +59,10 @@ def former(name: str, successor: str, of: typer.Typer = app) -> None:
 console = Console(stderr=True, highlight=False, markup=False)
 """Progress and messages go to stderr, so that stdout has only the result. Brackets in a user's text are not markup."""
 out = Console(highlight=False, markup=False)
-"""The console for results as tables and lines; with --json, ``emit`` prints JSON instead."""
+"""The console for the tables and lines of a result. ``emit`` does not use it for JSON."""
 
 records: list[Path] = []
-"""The folders of the running command, for the message that an interrupted command prints."""
+"""The output folders of the running command. If the command is interrupted, its message names the last one."""
 
 
 class Answer(NamedTuple):

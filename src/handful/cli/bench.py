@@ -1,4 +1,4 @@
-"""``handful bench``: benchmarks of handful against PyG in one process; the results are ratios."""
+"""``handful bench``: run handful and PyG in one process, and print the ratios of their times."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import typer
 from handful.cli import params as p
 from handful.cli.app import Answer, bench, console, former
 
-Rounds = Annotated[int, typer.Option(help="Number of measurements; the result is their median.", min=1)]
+Rounds = Annotated[int, typer.Option(help="Number of repeated measurements; the result is their median.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Default: debian.")]
 
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch of handful, of PyG, and of the matrix products alone: seconds, ratios, fractions of time.
+    """Time a training epoch in handful and in PyG, and its matrix products alone: seconds, ratios, fractions of time.
 
-    With --device cuda, the command also prints the GPU memory; the default graph is then synthetic with 12M edges.
+    If the device is cuda, also print the GPU memory; the default graph is then a synthetic graph with 12M edges.
     """
     from handful.bench.epoch import GRAPH, bench_epoch, epoch_table
 
@@ -39,7 +39,7 @@ def loader(
     rounds: Rounds = 3,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Time an epoch of random node batches, by handful and by PyG's RandomNodeLoader: seconds, ratios, peak memory."""
+    """Time an epoch of random node batches in handful and in PyG's RandomNodeLoader: seconds, ratios, peak memory."""
     from handful.bench.loader import bench_loader, loader_table
 
     with console.status("starting…") as status:
@@ -50,17 +50,17 @@ def loader(
 @p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
 def scale(
     given: p.Given,
-    nodes: Annotated[str, typer.Option(help="Nodes of each graph, separated by commas.")] = "500000,4000000,20000000",
+    nodes: Annotated[str, typer.Option(help="Numbers of nodes, separated by commas.")] = "500000,4000000,20000000",
     degree: Annotated[float, typer.Option(help="Approximate mean degree.")] = 20.0,
-    features: Annotated[int, typer.Option(help="Number of features of a node, in float16.", min=1)] = 64,
-    train: Annotated[float, typer.Option(help="Fraction of training nodes.")] = 0.01,
+    features: Annotated[int, typer.Option(help="Number of features per node, in float16.", min=1)] = 64,
+    train: Annotated[float, typer.Option(help="Fraction of nodes that are training nodes.")] = 0.01,
     rounds: Rounds = 3,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs while they are measured.")] = None,
+    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs during the measurement.")] = None,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Time epochs with and without a memory budget, on synthetic graphs of several sizes on disk.
+    """Time training epochs with and without a memory budget, on synthetic graphs of several sizes that are on disk.
 
-    Default: GraphSAGE 3×256 with LayerNorm, 32 parts, 2GiB.
+    By default, the model is GraphSAGE 3×256 with LayerNorm, there are 32 parts, and the budget is 2GiB.
     """
     from handful.bench.scale import bench_scale, scale_tables
     from handful.budget import as_bytes

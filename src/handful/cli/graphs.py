@@ -1,4 +1,4 @@
-"""``handful info``, ``structure``, ``shard`` and ``import``: statistics, shards and tables of a graph."""
+"""``handful info``, ``structure``, ``shard`` and ``import``: statistics of a graph, shards, and graphs from tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from handful.settings import TableOptions
 from handful.vocabulary import shown, spaced
 
 Sources = Annotated[int, typer.Option(help="Number of breadth-first searches from random nodes, for distances.", min=1)]
-Sweeps = Annotated[int, typer.Option(help="Number of searches from the farthest node, for the diameter.", min=0)]
+Sweeps = Annotated[int, typer.Option(help="Number of searches for the diameter, each from a farthest node.", min=0)]
 
 
 @p.command("split", "root", "threads")
@@ -35,7 +35,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
 
 
 def make_info_table(result: dict[str, Any]) -> Table:
-    """Make a table of the statistics."""
+    """Make a table of the statistics that `handful info` prints."""
     split = result["split"]
     homophily = [shown(result[name], "{:.3f}") for name in ("homophily", "adjusted_homophily", "unbiased_homophily")]
     rows = {
@@ -67,7 +67,7 @@ def structure(
     sweeps: Sweeps = 4,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Measure the parts as m grows: edges, components, distances, homophily; mean ± sd over epochs."""
+    """Measure how the parts change with m: edges, components, distances and homophily, as mean ± sd over epochs."""
     from handful.cli.progress import Bar
     from handful.studies.laws import measure_structure
 
@@ -89,7 +89,7 @@ def shard(
     to: Annotated[Path, typer.Option("--out", help="Folder for `shard-0`, `shard-1`, …")],
     seed: p.Seed = 0,
 ) -> Answer:
-    """Split a graph into shards. A shard has the edges, features, labels and masks of its nodes."""
+    """Split a graph into shards. Each shard has the edges, features, labels and masks of its own nodes."""
     from handful.shuffle import shards as sharding
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
@@ -113,7 +113,7 @@ def split_names(text: str) -> tuple[str, ...]:
 
 
 def _of_field(field: Field[Any]) -> p.Option:
-    """The option for a field of ``TableOptions``."""
+    """The command-line option for a field of ``TableOptions``."""
     help, several = p.describe(TableOptions)[field.name], "tuple" in str(field.type)
     text = f"{help[0].upper()}{help[1:]}{'; several are separated by commas.' if several else '.'}"
     panel = "Columns" if "str" in str(field.type) and field.name != "encoding" else "Handling"
@@ -123,7 +123,9 @@ def _of_field(field: Field[Any]) -> p.Option:
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
 NAMES = (*OWN, "metric")
 Split = Annotated[str, typer.Option(help="Split if the table has none: `rh`, `rl`, `random:60/20/20`, `time:COLUMN`.")]
-OWN["schema"] = p.option(Path, "Handling", "Run or graph whose schema encodes the tables. Default: fit a new schema.")
+OWN["schema"] = p.option(
+    Path, "Handling", "Run or graph whose schema is used for the tables. Default: fit a new schema."
+)
 OWN["metric"] = p.option(str, "Handling", "Metric of the graph: `accuracy`, `average_precision` or `roc_auc`.")
 
 

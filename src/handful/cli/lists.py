@@ -39,7 +39,7 @@ def datasets(given: Given) -> Answer:
 
 
 def describe_source(source: Source, place: Path) -> dict[str, Any]:
-    """The properties of a source, without loading its data."""
+    """The properties of a data set. The data are not loaded."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
     return {
         "name": f"{source.name}:…" if source.scheme else source.name,
@@ -63,7 +63,7 @@ def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
 
 
 def _short(count: int | None) -> str:
-    """``1.63M`` for 1,632,803; small numbers in full."""
+    """Format a count, such as ``1.63M`` for 1,632,803. Small numbers are written in full."""
     if not count:
         return ""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "K")):
@@ -94,7 +94,9 @@ def options(of: Command = "train") -> Answer:
 
 
 def list_options(of: str = "train") -> list[dict[str, Any]]:
-    """Name, owner, type, default and meaning of every name for ``--set``, with the defaults of the command ``of``."""
+    """For every name that ``--set`` accepts: its owner, type, default and meaning. The defaults are those of the
+    command ``of``.
+    """
     from handful.nn import MODELS, model_defaults
     from handful.samplers import sampler_class, sampler_names
 
@@ -160,12 +162,12 @@ FEATURES = {
     "wandb": ("--tracker wandb", "wandb"),
     "mlflow": ("--tracker mlflow", "mlflow"),
 }
-"""The feature that each extra enables, and the modules that it needs."""
+"""For each extra of the package: the feature that it enables, and the modules that this feature needs."""
 
 
 @command()
 def doctor() -> Answer:
-    """Print versions, kernels, threads, GPUs and folders, and the install commands of optional features."""
+    """Print versions, kernels, threads, GPUs and folders, and the install commands for optional features."""
     machine, installed, extras, rows = describe_machine(), packages_distributions(), {}, []
     for extra, (feature, *modules) in FEATURES.items():
         missing = [name for name in modules if name not in installed]
@@ -178,7 +180,7 @@ def doctor() -> Answer:
 
 
 def describe_machine() -> dict[str, str]:
-    """Versions, kernels by device, threads, memory and folders."""
+    """The versions, the kernels for each device, the threads, the memory and the folders."""
     import torch
 
     from handful.budget import free_memory, show_size

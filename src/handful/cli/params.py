@@ -1,8 +1,8 @@
-"""The options that commands share, functions that make experiments from options, and ``command``, which makes a
-command.
+"""The options that commands share, functions that make experiments from options, and the decorator ``command``.
 
-The options of training come from ``Settings``. An option that is not given has the default of the experiment, the model
-or the settings. Checks without torch run while the command line is parsed: the import of torch takes seconds.
+The training options come from ``Settings``. If an option is not given, the default of ``Experiment``, the model or
+``Settings`` applies. Options are checked while the command line is parsed, without torch, because importing torch takes
+seconds.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from handful.settings import ENOUGH, QUICK, RECOMMENDED, SETTING_NAMES, Settings
 from handful.vocabulary import DATASETS, METHODS, MODELS, PAPER_SEEDS, words
 
 Option = tuple[Any, Any]
-"""The type of an option, and its description for typer."""
+"""An option: its type, and its ``typer.Option``."""
 Check = Callable[[Any], Any]
 """A function that converts a value, or raises an error."""
 Given = dict[str, Any]
-"""The shared options that the user gave, by name."""
+"""The values of the shared options that the user gave, by name."""
 RUNS = {**QUICK, "evaluations": 20}
-"""The defaults of commands with several runs; ``evaluations`` is the number of evaluations per run."""
+"""The defaults of commands that train several times; ``evaluations`` is the number of evaluations per run."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {**QUICK, **RECOMMENDED, **ENOUGH},
     "compare": RUNS,
@@ -49,7 +49,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "diagnose": {"hidden": 128, "layers": 3, "residual": False},
     "study": {"seeds": None},  # they depend on the budget
 }
-"""The defaults of a command that differ from the defaults of ``Settings`` and ``Experiment``."""
+"""For each command, the defaults that differ from those of ``Settings`` and ``Experiment``."""
 DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
@@ -68,7 +68,7 @@ def check_graph(text: str) -> str:
 
 
 def check_known(kind: str, names: Iterable[str]) -> Check:
-    """A check that accepts only ``names``, one or several separated by commas."""
+    """Make a check that accepts one or several of ``names``, separated by commas."""
 
     def check(text: str) -> str:
         for one in text.split(","):
@@ -80,13 +80,15 @@ def check_known(kind: str, names: Iterable[str]) -> Check:
 
 
 def check_setting(name: str, value: Any) -> Any:
-    """``value``, if it is valid for the setting ``name``."""
+    """Return ``value`` if it is valid for the setting ``name``; otherwise raise an error."""
     Settings(**{name: value})
     return value
 
 
 def parse_value(text: str) -> Any:
-    """Convert a text to its value: a number, true, false, none, a tuple (if it has commas), or the text itself."""
+    """Convert a text to a value: a number, true, false, none, a tuple (if the text has commas), or else the text
+    itself.
+    """
     if "," in text:
         return tuple(parse_value(part.strip()) for part in text.strip("[]()").split(",") if part.strip())
     try:
@@ -96,7 +98,9 @@ def parse_value(text: str) -> Any:
 
 
 def parse_options(pairs: Iterable[str]) -> dict[str, Any]:
-    """Parse ``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` to values by name; settings are checked."""
+    """Parse texts such as ``["parts=4", "fanout=10,10", "rns.fraction=0.3"]`` to a dictionary, and check the settings
+    in it.
+    """
     result: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -123,7 +127,7 @@ def parse_integers(text: str, option: str = "--seeds") -> tuple[int, ...]:
 
 
 def _size(text: str) -> int:
-    """The bytes of a memory budget."""
+    """Convert a memory budget to bytes."""
     size = as_bytes(text)
     if size < 2**20:
         raise HandfulError(f"--memory {text} is less than any process needs: give a size with its unit, such as 8GiB")
@@ -151,7 +155,7 @@ def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
 
 
 def describe(thing: Any) -> dict[str, str]:
-    """The first sentence about each argument in the docstring of a class.
+    """The first sentence about each argument, from the docstring of a class.
 
     >>> describe(Settings)["momentum"]
     'momentum of `sgdm`'
@@ -167,7 +171,7 @@ def describe(thing: Any) -> dict[str, str]:
 def option(
     kind: Any, panel: str | None = None, help: str = "", *flags: str, check: Check | None = None, **more: Any
 ) -> Option:
-    """An option that commands may share, with a ``check`` of its value. Without ``help`` it is hidden."""
+    """Make an option that commands can share. ``check`` checks its value. An option without ``help`` is hidden."""
     if check is not None:
         more["callback"] = lambda value: None if value is None else check(value)
     return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel, hidden=not help, **more)
@@ -179,7 +183,7 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 
 
 def _of_setting(name: str, hint: Any) -> Option:
-    """Make the option of a setting; help shows only the most frequent options."""
+    """Make the option for a setting. Only the most common settings have a help text; the others are hidden."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
     panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
@@ -189,9 +193,9 @@ def _of_setting(name: str, hint: Any) -> Option:
 
 OF_MODEL = {
     "model": choice("model", MODELS, MODEL, f"Model: `{'`, `'.join(MODELS)}`. Default: sage."),
-    "hidden": option(int, MODEL, "Width of the layers, such as 256."),
+    "hidden": option(int, MODEL, "Width of the hidden layers, such as 256."),
     "layers": option(int, MODEL, "Number of layers, such as 4."),
-    "dropout": option(float, MODEL, "Fraction of activations that a training step drops, such as 0.5."),
+    "dropout": option(float, MODEL, "Dropout probability, such as 0.5."),
     "norm": option(str),
     "residual": option(bool),
     "input_projection": option(bool),
@@ -199,22 +203,24 @@ OF_MODEL = {
     "heads": option(int),
 }
 OPTIONS = {
-    "split": option(str, DATA, "A split of the graph, such as `rh`, or a random split, such as `stratified:60/20/20`."),
-    "root": option(str, DATA, "Folder of data sets. Default: $HANDFUL_HOME, or the user's cache."),
+    "split": option(str, DATA, "Name of a split, such as `rh`, or a random split, such as `stratified:60/20/20`."),
+    "root": option(str, DATA, "Folder of the data sets. Default: $HANDFUL_HOME, or the user's cache."),
     **OF_MODEL,
-    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Source of batches: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
-    "parts": option(str, SAMPLER, "m, the number of parts of `rns`, such as 8. Default: 4.", check=parse_value),
+    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Sampler: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
+    "parts": option(str, SAMPLER, "m, the number of parts for `rns`, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
     "seeds": option(str, TRAINING, "Comma-separated seeds, such as `1,2,3`; one run per seed.", check=parse_integers),
     "set": option(list[str], TRAINING, "Any other option by name, such as `-s clip=1.0`; repeatable.", "--set", "-s"),
-    "device": option(str, EXECUTION, "Device: `cpu`, `cuda`; `cuda:0,cuda:1` share the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as `8GiB`; data stays on disk. Default: none.", check=_size),
+    "device": option(str, EXECUTION, "Device: `cpu` or `cuda`; `cuda:0,cuda:1` splits the layers. Default: cpu."),
+    "memory": option(str, EXECUTION, "Memory budget, such as `8GiB`; data stay on disk. Default: none.", check=_size),
     "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Parallel runs, such as 4; times are then less exact. Default: 1.", min=1),
-    "executor": choice("executor", ("local", "ray"), EXECUTION, "Executor of runs: `local` or `ray`. Default: local."),
+    "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; times are less exact. Default: 1.", min=1),
+    "executor": choice(
+        "executor", ("local", "ray"), EXECUTION, "Where runs execute: `local` or `ray`. Default: local."
+    ),
     "out": option(Path, RECORDS, "Folder for the records. Default: a new folder in `runs`."),
 }
-"""The options that commands share. Help shows the most frequent options, and `handful options` shows all."""
+"""The options that commands share. ``--help`` shows the most common options, and `handful options` shows all."""
 OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
 """The options of every command that trains."""
 
@@ -233,11 +239,11 @@ Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 # -- experiments and answers ------------------------------------------------------------------------------------------
 
 HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
-"""Shared options that are not part of an experiment."""
+"""Shared options that are not arguments of the experiment."""
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
-    """The defaults of `train` and `plan`: RNS as recommended, unless the user gives a sampler, a first hop or λ."""
+    """The defaults of `train` and `plan`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or λ."""
     usual = DEFAULTS["train"]
     if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
@@ -245,8 +251,8 @@ def train_defaults(given: Given) -> dict[str, Any]:
 
 
 def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = None, **own: Any) -> hf.Experiment:
-    """Make the experiment of a command with one sampler, from ``own`` arguments, ``given`` options and ``usual``
-    defaults.
+    """Make the experiment for a command that has one sampler. Values come from ``own``, the ``given`` options and the
+    ``usual`` defaults.
     """
     from handful.samplers import sampler_class
 
@@ -259,7 +265,7 @@ def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = 
 def make_comparison(
     graph: str, given: Given, samplers: str, usual: Mapping[str, Any], **own: Any
 ) -> tuple[hf.Experiment, dict[str, dict[str, Any]]]:
-    """Make the experiment of a command with several samplers, and the options of each sampler."""
+    """Return the experiment for a command that has several samplers, and the options of each sampler by its name."""
     names = [name.strip() for name in samplers.split(",") if name.strip()]
     if not names:
         raise HandfulError("--samplers names no sampler: give some, such as rns,neighbor,cluster,saint")
@@ -270,10 +276,12 @@ def make_comparison(
 def sort_options(
     given: Given, samplers: Sequence[str], usual: Mapping[str, Any], known: Sequence[str] = ()
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Split the options given by name and by ``--set``: arguments of the experiment, and options of each sampler.
+    """Sort the given options, including those of ``--set``, into arguments of the experiment and options of each
+    sampler.
 
-    ``usual`` has defaults; a default without an option of the model or sampler is left out. Options in ``known`` belong
-    to the first sampler and need no prefix. All other options of samplers need a prefix, as in ``rns.parts``.
+    ``usual`` has the defaults; defaults that neither the settings, the model nor the sampler accept are ignored.
+    Options in ``known`` belong to the first sampler and need no prefix. All other options of samplers need a prefix, as
+    in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -310,7 +318,7 @@ def sort_options(
 
 
 def with_split(asked: hf.Experiment) -> hf.Experiment:
-    """The experiment ``asked``. If its graph is a file without a split, add a random split, and print a note."""
+    """Return the experiment ``asked``. If its graph is a file without a split, add a random split, and print a note."""
     drawn = asked.with_split()
     if drawn.split != asked.split:
         note(f"{asked.graph} has no split: each seed draws {drawn.split}; --split chooses another")
@@ -318,7 +326,7 @@ def with_split(asked: hf.Experiment) -> hf.Experiment:
 
 
 def choose_folder(out: Path | None, name: str) -> Path:
-    """``out``, or a new folder under ``runs/`` with the time and ``name`` in its name."""
+    """``out`` if it is given; otherwise a new folder in ``runs/``, named after the time and ``name``."""
     tidy = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name or name).strip("-")
     folder = out or Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{tidy}"
     records.append(folder)
@@ -327,7 +335,7 @@ def choose_folder(out: Path | None, name: str) -> Path:
 
 def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
     """Make the answer of a command from a finding. If ``folder`` is given, write the finding, its page and the versions
-    there.
+    of packages to it.
     """
     from handful.report.page import write_finding
     from handful.training.record import environment
@@ -349,7 +357,8 @@ def command(
     """Make a command from a function. Its options are the function's parameters, the options in ``names`` and ``more``,
     and ``--json``.
 
-    The function gets the given options of ``names`` and ``more`` as ``given``, and returns its answer.
+    The function gets the values that the user gave for ``names`` and ``more`` as the dictionary ``given``, and returns
+    its answer.
     """
     table = {**{one: OPTIONS[one] for one in names}, **(more or {})}
 
@@ -382,7 +391,7 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """Convert a shared option to a parameter; the help of the option includes the ``usual`` default, if any."""
+    """Convert a shared option to a function parameter. Its help text includes the default ``usual``, if any."""
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."
@@ -390,7 +399,7 @@ def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
 
 
 def _place(parameter: Parameter) -> int:
-    """The order of parameters in help: by panel; parameters without a panel come first."""
+    """The sort key of a parameter in the help text: its panel; parameters without a panel come first."""
     (option,) = getattr(parameter.annotation, "__metadata__", (parameter.default,))
     panel = getattr(option, "rich_help_panel", None)
     return PANELS.index(panel) if panel in PANELS else -1

@@ -1,4 +1,6 @@
-"""``handful predict``, ``explain`` and ``report``: predictions of a run, their reasons, and pages for runs."""
+"""``handful predict``, ``explain`` and ``report``: predictions of a trained model, explanations of them, and HTML pages
+about runs.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from handful.vocabulary import number
 
 
 def check_costs(text: str) -> float:
-    """The threshold with the least expected cost, fp / (fp + fn), where fn is the cost of a missed positive, and fp of
-    a false alarm.
+    """The decision threshold with the least expected cost, fp / (fp + fn): fn is the cost of a false negative, and fp
+    the cost of a false positive.
 
     >>> check_costs("fn=9,fp=1")
     0.1
@@ -31,13 +33,13 @@ def check_costs(text: str) -> float:
 OWN = {
     "out": p.option(Path, None, "File for the predictions: `.csv`, `.parquet` or `.npz`."),
     "nodes": p.option(str, None, "Nodes: `unlabelled` (default), `all`, `train`, `val`, `test`, or a file of ids."),
-    "changed": p.option(bool, None, "Only nodes whose prediction differs from their label.", "--changed"),
-    "embeddings": p.option(bool, None, "Also write the inputs of the last layer of the best seed.", "--embeddings"),
+    "changed": p.option(bool, None, "Write only nodes whose prediction differs from their label.", "--changed"),
+    "embeddings": p.option(bool, None, "Also write the inputs of the last layer, from the best seed.", "--embeddings"),
     "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: as in RUN."),
-    "cost": p.option(str, None, "Costs of mistakes, such as `fn=10,fp=1`, for the threshold.", check=check_costs),
-    "strict": p.option(bool, None, "Stop if the columns of a table differ from the training.", "--strict"),
-    "unknown": p.option(str, None, "Edges to ids not in the node table: `error`, `skip` or `add`. Default: error."),
-    "scratch": p.option(Path, None, "Folder for the files of `--memory`. Default: beside `--out`."),
+    "cost": p.option(str, None, "Set the threshold by the costs of mistakes, such as `fn=10,fp=1`.", check=check_costs),
+    "strict": p.option(bool, None, "Stop if the columns of a table differ from those in training.", "--strict"),
+    "unknown": p.option(str, None, "What to do with edges to unknown ids: `error`, `skip` or `add`. Default: error."),
+    "scratch": p.option(Path, None, "Folder for the temporary files that `--memory` needs. Default: beside `--out`."),
 }
 
 
@@ -46,9 +48,9 @@ def predict(
     given: p.Given,
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that `handful train` wrote.")],
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
-    table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table of an edge list.")] = None,
+    table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table, if GRAPH is an edge list.")] = None,
 ) -> Answer:
-    """Predict the labels of nodes, with the user's own ids. Probabilities are averaged over the seeds."""
+    """Predict the labels of nodes. Nodes have the user's own ids. Probabilities are averaged over the seeds."""
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -139,7 +141,9 @@ def explain(
     nodes: Annotated[str | None, typer.Option(help="File with the ids of the nodes to explain.")] = None,
     to: Annotated[Path | None, typer.Option("--out", help="Folder for the result. Default: `explain` in RUN.")] = None,
 ) -> Answer:
-    """Measure which columns matter; for given nodes, also which columns and neighbours change the prediction."""
+    """Measure which columns matter for the predictions; for given nodes, also which columns and neighbours change their
+    predictions.
+    """
     from handful.predict import choose_nodes
     from handful.studies.explain import explain as explain_run
 
@@ -153,8 +157,8 @@ def explain(
 
 @p.command()
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study, a comparison or a training.")],
-    file: Annotated[Path | None, typer.Option("--out", help="File of the page. Default: `report.html` in DIR.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a study, a comparison or a training run.")],
+    file: Annotated[Path | None, typer.Option("--out", help="The HTML file. Default: `report.html` in DIR.")] = None,
 ) -> Answer:
     """Write one HTML page with the tables, charts and settings of all records in DIR and its subfolders."""
     from handful.report.page import FINDING, read_findings, render

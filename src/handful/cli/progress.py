@@ -15,15 +15,15 @@ from handful.training.callbacks import Callback
 from handful.training.loop import Loop
 
 WORD = 36
-"""The width of the description, for a terminal of 80 columns."""
+"""The maximum width of a description in characters; the bar then fits into a terminal of 80 columns."""
 EVERY = 30.0
-"""Seconds between two lines of progress without a terminal."""
+"""The number of seconds between two lines of progress if stderr is not a terminal."""
 
 
 class Bar(Progress):
-    """A bar that counts units and shows elapsed and remaining time; the bar disappears at the end.
+    """A progress bar that counts units and shows the elapsed and the remaining time. It disappears at the end.
 
-    Without a terminal, a line is printed every ``every`` seconds.
+    If stderr is not a terminal, a line is printed every ``every`` seconds instead.
     """
 
     def __init__(self, unit: str, total: int | None = None, word: str = "starting", every: float = EVERY) -> None:
@@ -50,26 +50,26 @@ class Bar(Progress):
             note(f"{self.last - self.began:.0f} s: {task.completed:.0f}{of} {self.unit}, {task.description}")
 
     def at(self, done: int, total: int | None, word: str) -> None:
-        """Show ``done`` of ``total``, with a description."""
+        """Show ``done`` of ``total`` units, with the description ``word``."""
         self.update(self.task, completed=done, total=total, description=word)
 
     def step(self, word: str) -> None:
-        """Count one more unit."""
+        """Count one more unit, with the description ``word``."""
         self.update(self.task, advance=1, description=word)
 
     def trial(self, study: str, done: int, of: int) -> None:
-        """Show the progress of one of several searches; this is the ``Report`` of ``tune_samplers``."""
+        """Show the progress of one of several searches. ``tune_samplers`` takes this method as its ``Report``."""
         self.job(study, done, f"{of} trials")
 
     def job(self, name: str, done: int, word: str) -> None:
-        """Show the progress of one of several jobs; this is the ``Progress`` of ``run_jobs``."""
+        """Show the progress of one of several jobs. ``run_jobs`` takes this method as its ``Progress``."""
         self.jobs[name] = done
         self.update(self.task, completed=sum(self.jobs.values()), description=f"{name}: {word}")
 
 
 class EpochProgress(Bar, Callback):
-    """A bar over all epochs of all seeds, with the best result so far. A note at the start
-    describes the labels.
+    """A progress bar over the epochs of all seeds, with the best result so far. At the start it prints a note about the
+    labels.
     """
 
     def __init__(self, epochs: int, seeds: Sequence[int]) -> None:

@@ -1,4 +1,6 @@
-"""``handful compare``, ``demo``, ``parts``, ``diagnose``, ``study``, ``tune``: comparisons, and the paper's studies."""
+"""``handful compare``, ``demo``, ``parts``, ``diagnose``, ``study``, ``tune``: compare samplers, and run the paper's
+studies.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field"
 WAYS = ("epochs", "steps", "seconds")
 COMPARED = {
-    "equal": p.choice("way to compare", WAYS, p.TRAINING, "Equal for all: `epochs` (default), `steps` or `seconds`."),
+    "equal": p.choice(
+        "way to compare", WAYS, p.TRAINING, "What is equal for all samplers: `epochs` (default), `steps` or `seconds`."
+    ),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
 }
 
@@ -48,7 +52,7 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
 
 @p.command("out")
 def demo(given: p.Given) -> Answer:
-    """Compare full-graph training with random node sampling on bundled data, in about three minutes."""
+    """Compare full-graph training with random node sampling on bundled data, which takes about three minutes."""
     options = {"split": "rh", "epochs": 25, "seeds": (42,), "set": ["rns.parts=4"], "out": Path("runs/demo"), **given}
     note(f"handful compare debian --split rh --samplers {DEMO} --set rns.parts=4 --epochs 25 --seeds 42")
     answer = compare(given=options, graph="debian", samplers=DEMO)
@@ -63,7 +67,7 @@ Most = Annotated[int, typer.Option(help="Maximum number of parts.", min=2)]
 def parts(given: p.Given, graph: p.Graph, most: Most = 64) -> Answer:
     """Choose m, the number of parts: train with m = 2, 1, 4, 8, … until the validation metric no longer improves.
 
-    With --memory, an m that needs more memory is not chosen.
+    If --memory is given, an m that needs more memory is not chosen.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder
@@ -81,9 +85,11 @@ def diagnose(
     given: p.Given,
     graph: p.Graph,
     samplers: p.Samplers = "rns,rns-mean-field,neighbor,cluster,saint",
-    batches: Annotated[int, typer.Option(help="Batches of each sampler per repeat.", min=1)] = 50,
-    repeats: Annotated[int, typer.Option(help="Number of random initialisations.", min=1)] = 100,
-    weights: Annotated[str | None, typer.Option(help="Run or `model.safetensors` to measure. Default: none.")] = None,
+    batches: Annotated[int, typer.Option(help="Number of batches of each sampler per repeat.", min=1)] = 50,
+    repeats: Annotated[int, typer.Option(help="Number of repeats; each has a new initialisation.", min=1)] = 100,
+    weights: Annotated[
+        str | None, typer.Option(help="Run or `model.safetensors` whose weights are measured. Default: random weights.")
+    ] = None,
     step: Annotated[float | None, typer.Option(help="Also print the modified loss for this learning rate.")] = None,
     momentum: Annotated[float, typer.Option(help="Momentum for the modified loss.", min=0.0, max=0.999)] = 0.0,
     seed: p.Seed = 42,
@@ -110,20 +116,24 @@ def diagnose(
 # -- the paper's experiments, on any graph ------------------------------------------------------------------------
 
 STUDIED = {
-    "graph": p.option(str, p.DATA, "Graph of the study, such as `debian`."),
+    "graph": p.option(str, p.DATA, "Graph for the study, such as `debian`."),
     "budget": p.option(str, p.TRAINING, "Size of the study: `smoke`, `laptop` or `paper`. Default: laptop."),
-    "tune_each": p.option(int, p.TRAINING, "Tuning trials per m or fanout (studies `parts` and `fanout`).", min=0),
-    "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`; studies always continue.", "--resume"),
-    "epochs": p.option(int, p.TRAINING, "Epochs of each run, such as 20. Default: as in the study.", min=1),
-    "optimizer": p.option(str, p.TRAINING, "Optimiser of the study `backward-error`: `sgd`, `sgdm` or `adam`."),
+    "tune_each": p.option(
+        int, p.TRAINING, "Number of tuning trials per job, in the studies `parts`, `fanout` and `survey`.", min=0
+    ),
+    "resume": p.option(bool, p.RECORDS, "Has no effect: a study always continues the runs in `--out`.", "--resume"),
+    "epochs": p.option(int, p.TRAINING, "Number of epochs per run, such as 20. Default: as in the study.", min=1),
+    "optimizer": p.option(str, p.TRAINING, "Optimiser for the study `backward-error`: `sgd`, `sgdm` or `adam`."),
 }
 
-Name = Annotated[str | None, typer.Argument(help="Name of a study, or all. Default: list them.")]
+Name = Annotated[str | None, typer.Argument(help="Name of a study, or `all`. Default: list the studies.")]
 
 
 @p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
 def study(given: p.Given, name: Name = None) -> Answer:
-    """Run a study, or all studies: a table, a sentence and charts. The same command continues an interrupted study."""
+    """Run a study, or all studies. The result is a table, a sentence and charts. The same command continues an
+    interrupted study.
+    """
     from handful.studies import STUDIES, study_names
 
     if name is None:
@@ -165,7 +175,9 @@ def run_one(name: str, given: p.Given) -> Answer:
 SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
     "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as `rns` or `'rns parts=4'`; repeatable."),
-    "paper": p.option(bool, None, "Use the paper's architecture and epochs (with `--model`, of Table 4).", "--paper"),
+    "paper": p.option(
+        bool, None, "Use the paper's architecture and epochs; for `--model`, those of Table 4.", "--paper"
+    ),
     "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
     "storage": p.option(str, None, "URL of an Optuna storage. Default: `tune.db` in `--out`."),
 }
@@ -178,11 +190,11 @@ def tune(
     trials: Annotated[int, typer.Option(help="Number of trials per sampling configuration.", min=1)] = 50,
     final: Annotated[bool, typer.Option(help="Train the best configuration of each sampler with all seeds.")] = True,
 ) -> Answer:
-    """Tune learning rate, dropout and weight decay for each sampling configuration; then train the best values with all
-    seeds.
+    """Tune learning rate, dropout and weight decay for each sampling configuration; then train with the best values and
+    all seeds.
 
-    Several `handful tune` commands may share one --storage, even on several machines. Then all commands except one need
-    --no-final. `optuna-dashboard` shows the trials of a storage.
+    Several `handful tune` commands may share one --storage, even on several machines. In that case, pass --no-final to
+    all commands but one. `optuna-dashboard` shows the trials of a storage.
     """
     from handful.cli.progress import Bar
     from handful.studies import study_folder

@@ -1,4 +1,4 @@
-"""``handful train`` and ``plan``: one experiment over its seeds, and estimates of memory, disk, traffic and time."""
+"""``handful train`` and ``plan``: train with each seed, and estimate memory, disk space, network traffic and time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from handful.plan import Plan
 
 OWN = {
-    "processes": p.option(int, p.EXECUTION, "Processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice("place", get_args(GraphOn), p.EXECUTION, "Graph on `device`, `host` or `auto` (default)."),
+    "processes": p.option(int, p.EXECUTION, "Number of processes on this machine, such as 2. Default: 1.", min=1),
+    "graph_on": p.choice(
+        "place", get_args(GraphOn), p.EXECUTION, "Where the graph is kept: `device`, `host` or `auto` (default)."
+    ),
     "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
     "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
     "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`."),
@@ -36,10 +38,11 @@ OWN = {
 
 @p.command(*p.OF_EXPERIMENT, "sampler", "parts", "memory", "out", more=OWN)
 def train(given: p.Given, graph: p.Graph) -> Answer | None:
-    """Train a model for the labels of nodes: mean ± 95% CI over the seeds, each at its best validation epoch.
+    """Train a model that predicts the labels of nodes. Print mean ± 95% CI over the seeds, each at its best validation
+    epoch.
 
-    By default, RNS has a mean-field neighbour or an exact first hop, if the model allows it. `--sampler rns` is RNS as
-    in the paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
+    By default, RNS has a mean-field neighbour, if the model and the memory allow it. `--sampler rns` is RNS as in the
+    paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
     """
     from handful import ranks
     from handful.datasets.registry import is_name
@@ -80,8 +83,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """Choose m for the experiment ``asked``: the smallest m that fits into ``memory``; without a budget, the m with the
-    best validation metric.
+    """Choose m for the experiment ``asked``: the smallest m that fits into ``memory``; if ``memory`` is ``None``, the m
+    with the best validation metric.
     """
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
@@ -100,7 +103,7 @@ def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.E
 def run(
     asked: hf.Experiment, folder: Path, given: p.Given, resume: bool, trackers: Sequence[hf.Callback]
 ) -> Answer | None:
-    """Train, and write the finding to ``folder``. Only rank 0 has an answer."""
+    """Train, and write the finding to ``folder``. Only rank 0 returns an answer."""
     from handful import ranks
     from handful.cli.progress import EpochProgress
     from handful.report.tables import markdown
@@ -145,13 +148,13 @@ def run(
 def plan(
     given: p.Given,
     graph: p.Graph,
-    processes: Annotated[int, typer.Option(help="Number of processes that share the work, such as 2.", min=1)] = 1,
-    timed: Annotated[bool, typer.Option(help="Measure times on this machine, which takes a few seconds.")] = True,
+    processes: Annotated[int, typer.Option(help="Number of processes that train together, such as 2.", min=1)] = 1,
+    timed: Annotated[bool, typer.Option(help="Measure speeds on this machine, which takes a few seconds.")] = True,
 ) -> Answer:
     """Estimate memory, disk, network traffic and time of training, from the size of the graph and a short calibration.
 
-    The command does not load the graph. The graph need not exist. For example, with the size of ogbn-papers100M:
-    `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
+    The command does not load the graph, and the graph need not exist. For example, a graph of the size of
+    ogbn-papers100M: `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
     from handful import plan as planning
 
@@ -166,7 +169,7 @@ def plan(
 
 
 def make_tables(plan: Plan) -> list[Table]:
-    """Tables of the graph, of the costs of the requested m, and of the memory for each m."""
+    """Make the tables of a plan: the graph, the costs with the requested m, and the memory for each m."""
     shape, chosen = plan.shape, plan.chosen
     rows = {
         "graph": f"{shape.nodes:,} nodes, {shape.edges:,} edges, {shape.features:,} features of {shape.element} bytes, "

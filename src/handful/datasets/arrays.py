@@ -1,4 +1,4 @@
-"""Arrays from ``.npz`` and MATLAB 5 files, which may come from others.
+"""Read arrays from ``.npz`` and MATLAB 5 files that may be damaged or malicious.
 
 The headers of a file are not trusted: before an array is read, its length is compared with the size of the file and
 with the free memory. Python objects are never loaded.
@@ -59,7 +59,7 @@ class ArrayFile(Mapping[str, np.ndarray]):
 
 
 def whole(values: np.ndarray, what: str) -> np.ndarray:
-    """Convert whole numbers to int64. Numbers must be exact: a float beyond 2⁵³ represents several integers.
+    """Convert whole numbers to int64. Floats beyond 2⁵³ are rejected, since they do not represent integers exactly.
 
     >>> whole(np.array([1.0, 2.0]), "the labels")
     array([1, 2])
@@ -91,12 +91,12 @@ numpy.savez(sys.argv[2], **{k: v for k, v in found if isinstance(v, numpy.ndarra
 
 
 def read_mat(path: Path) -> dict[str, np.ndarray]:
-    """Read the dense arrays of real numbers in a file, by name; other arrays are skipped.
+    """Read the dense arrays of real numbers from a MATLAB 5 file, by name; other arrays are skipped.
 
-    scipy reads the file in a separate process, since a wrong tag in the file can crash scipy.
+    scipy reads the file in a separate process, since a damaged file can crash scipy.
 
     Raises:
-        DatasetError: ``path`` is not a complete file of this format.
+        DatasetError: ``path`` is not a complete MATLAB 5 file.
     """
     with readable(path, "remove it and fetch it again"), TemporaryDirectory(dir=path.parent) as folder:
         require_memory(path.stat().st_size, str(path))

@@ -1,16 +1,16 @@
 """``debian``: the packages of Debian 12 main as nodes, their dependencies as edges, and their sections as classes.
 
 A node is a binary package. An edge joins two packages if one package lists the other in Depends, Pre-Depends,
-Recommends, Suggests or Enhances, also as an alternative. Versions and architectures are ignored. Edges have no
+Recommends, Suggests or Enhances, even as an alternative. Versions and architectures are ignored. Edges have no
 direction, and there are no self-loops. Virtual packages, which other packages provide, are not nodes and have no edges.
-A package in several versions is one node with the relations of all versions.
+A package with several versions is one node, which has the relations of all versions.
 
-The label is the section. The features come from the words of the short description alone: x is Σ_w idf(w)·p(w) over
-the distinct words w of the line, scaled to mean square 1, where p projects on the 128 leading right singular vectors
-of the TF-IDF matrix. The file has names, numbers and words, not the descriptions.
+The label is the section. The features are computed only from the words of the short description: x = Σ_w idf(w)·p(w)
+over its distinct words w, scaled to mean square 1. The function p projects onto the 128 leading right singular vectors
+of the TF-IDF matrix. The file has the package names, the vocabulary and numbers, but not the descriptions.
 
-``examples/build_debian.py`` builds the file from any index in the usual format, and ``load("debian?file=OUT.npz")``
-reads it.
+``examples/build_debian.py`` builds the file from any package index in Debian's format, and
+``load("debian?file=OUT.npz")`` reads it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read(path: str | os.PathLike[str], split: str) -> Graph:
 
 
 def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
-    """Make the graph from these arrays."""
+    """Make the graph from the arrays of a file, with the masks of ``split``."""
     label = _integers(arrays, "label")
     larger_ptr, larger = _unpack_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))
@@ -65,7 +65,7 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
 
 
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
-    """The features, float32 ``(packages, 128)``; zeros for a package without a common word."""
+    """The features, float32 ``(packages, 128)``; all zeros if a description has no word of the vocabulary."""
     indptr, indices = _unpack_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
     fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1
@@ -104,13 +104,13 @@ EMBEDDED = files("handful.datasets") / "data" / "debian.npz"
 
 @dataclass(frozen=True)
 class DebianOptions:
-    """``debian?file=OUT.npz`` reads a graph built from another index."""
+    """The options of ``debian``: ``debian?file=OUT.npz`` reads a graph that was built from another index."""
 
     file: str | None = None
 
 
 def _load(query: Query) -> Graph:
-    """The embedded graph, or the graph in ``query.options.file``."""
+    """Load the bundled graph, or the graph in ``query.options.file``."""
     with as_file(EMBEDDED) as embedded:
         return read(query.options.file or embedded, query.split or "rh")
 

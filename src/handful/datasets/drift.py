@@ -1,8 +1,9 @@
-"""Drift: the differences between a later table and the table of the schema, column by column.
+"""Drift: for each column, how a later table differs from the table to which the schema was fitted.
 
-The values of a column are counted in bins. The bins of numbers are between quantiles of the training rows. Each
-category has a bin. Missing values and new values have separate bins. The population stability index Σ (q − p)·ln(q/p)
-compares the fractions p of the values in each bin in training with the fractions q in the later table.
+The values of a column are counted in bins. For numbers, quantiles of the training rows are the boundaries of the bins,
+and a value that equals a boundary has a bin of its own. Each category has a bin. Missing values and new categories have
+separate bins. The population stability index is Σ (q − p)·ln(q/p) over the bins: p is the fraction of the training
+values in a bin, and q is the fraction of the later values.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from handful.vocabulary import number
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
-"""A column has drifted if its stability index exceeds this limit by more than chance alone can explain."""
+"""A column has drifted if its stability index exceeds this limit plus an allowance for chance."""
 LEAST = 1e-4
-"""The minimum fraction in the stability index: smaller fractions are replaced by this value."""
+"""The minimum fraction p or q in the stability index. Smaller fractions are replaced by this value."""
 
 
 def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
-    """Add to ``schema`` the distribution of each column in the ``fitted`` rows, boolean ``(rows,)``, of its table."""
+    """Add the distribution of each column to ``schema``. Only the rows in the mask ``fitted``, boolean ``(rows,)``,
+    count.
+    """
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
 def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
-    """The columns of a later table that have drifted, the worst first, with descriptions; empty for a schema without a
-    profile.
+    """The columns of a later table that have drifted, each with a description; the column with the largest drift is
+    first. The result is empty if the schema has no profile (``with_profile``).
     """
     result = []
     for column in schema.columns:
@@ -50,7 +53,8 @@ def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
 
 
 def stability_index(was: np.ndarray, now: np.ndarray, least: float = LEAST) -> float:
-    """Σ (q − p)·ln(q/p) over the bins, for fractions p before and q now; the minimum fraction is ``least``.
+    """Σ (q − p)·ln(q/p) over the bins, where p is ``was``, q is ``now``, and fractions below ``least`` are replaced by
+    ``least``.
 
     >>> round(stability_index(np.array([0.5, 0.5]), np.array([0.9, 0.1])), 3)
     0.879
@@ -69,7 +73,9 @@ def _with_shares(column: Column, rows: TableFile, fitted: np.ndarray) -> Column:
 
 
 def _means(column: Column, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of a column, or the means of its vectors, float64 ``(rows,)``; and a mask of the missing values."""
+    """The numbers of a column, or the mean of each of its vectors, as float64 ``(rows,)``; and a mask of the missing
+    values.
+    """
     values, missing = column.numbers(rows)
     return values.mean(1), missing
 
@@ -80,7 +86,7 @@ def _count(column: Column) -> int:
 
 
 def _bins(column: Column, rows: TableFile) -> np.ndarray:
-    """int64 ``(rows,)``: the bin of each value."""
+    """The bin of each value, int64 ``(rows,)``."""
     last = _count(column) - 1
     if column.kind in ("category", "text"):
         places = np.zeros(len(rows), int)
@@ -93,8 +99,8 @@ def _bins(column: Column, rows: TableFile) -> np.ndarray:
 
 
 def _describe(column: Column, rows: TableFile, was: np.ndarray, now: np.ndarray) -> str:
-    """Describe the drift: the median of numbers, the fractions of new and missing values, and the category with the
-    largest change.
+    """Describe the drift: the medians of numbers, or the category with the largest change; and the fractions of new and
+    missing values.
     """
     said = []
     if column.marks:

@@ -1,8 +1,8 @@
-"""Columns of an edge list become node features: the mean of the column over the edges of a node.
+"""Make node features from columns of an edge list: the mean of the column over the edges of a node.
 
 The mean over outgoing edges and the mean over incoming edges are two columns of the node table; in an undirected graph
-there is one column. A category becomes the fractions of its values. A node without edges has a missing value. These
-columns are then encoded, checked for drift and explained like all other columns.
+there is one column. For a categorical column, the mean is the fraction of each category. A node without edges has a
+missing value. These columns are then encoded, checked for drift and explained like all other columns.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from handful.datasets.tables import arrow
 
 
 def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> dict[str, Any]:
-    """Compute the new columns of the node table: pyarrow arrays, by name.
+    """Compute the new columns of the node table. The result has a pyarrow array for each column name.
 
     Args:
         schema: the encoding of the edge columns.
         x: ``(E, width)``, the encoded edge columns.
-        ends: ``(2, E)``, the sources and targets; nodes from ``nodes`` on have no row in the node table.
+        ends: ``(2, E)``, the sources and targets; nodes with an id of ``nodes`` or more have no row in the node table.
         nodes: the number of rows of the node table.
     """
     sides = {"edges": ends} if schema.edges.undirected else {"edges out": ends[:1], "edges in": ends[1:]}
@@ -34,12 +34,13 @@ def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> d
 
 
 def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """float64 ``(nodes, F)``, the mean of the features of each node's edges, 0 without edges; and the number of these
-    edges.
+    """The mean of the edge features over the edges of each node, float64 ``(nodes, F)``, 0 for a node without edges;
+    and the number of edges of each node.
 
     Args:
-        ends: integers ``(k, E)``: an edge belongs to its k ends. Ends from ``nodes`` on are ignored.
-        features: ``(F, E)``.
+        ends: integers ``(k, E)``: each edge counts for its k endpoints. Endpoints with an id of ``nodes`` or more are
+            ignored.
+        features: ``(F, E)``, the edge features.
         nodes: the number of nodes.
 
     >>> mean_of_edges(np.array([[0], [1]]), np.array([[2.0], [4.0]]), 3)[0].tolist()
@@ -52,7 +53,7 @@ def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[n
 
 
 def _array(values: np.ndarray, missing: np.ndarray) -> Any:
-    """Convert the rows of ``values`` to numbers, or to lists if a row has several values."""
+    """Convert ``values`` to a pyarrow array of numbers, or of lists if a row has several values."""
     pa = arrow()
     if values.shape[1] == 1:
         return pa.array(values[:, 0], mask=missing)

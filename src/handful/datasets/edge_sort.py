@@ -1,5 +1,5 @@
-"""Sort edges into the rows of a CSR within a memory budget: each range of rows has a file of edges, which is then
-sorted.
+"""Sort edges into the rows of a CSR within a memory budget: the edges of each range of rows are written to a file, and
+then each file is sorted.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from handful.storage import Folder
 
 Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 FAN = 6
-"""A range of rows is split into at most 2⁶ ranges, the number of files that are open at once."""
+"""A range of rows is split into at most 2⁶ smaller ranges at a time."""
 RECORD_NUMBERS = 2
-"""A record is a target and a source."""
+"""A record has two numbers: a target and a source."""
 BLOCK = 1 << 22
-"""The maximum number of edges in a block: larger blocks are not faster."""
+"""The maximum number of edges in a block. Larger blocks are not faster."""
 
 
 @dataclass(frozen=True)
 class _Bucket:
-    """Rows ``lo`` to ``lo + 2^shift`` and the file with their records."""
+    """The rows ``lo`` to ``lo + 2^shift - 1``, and the file with their records."""
 
     path: Path
     lo: int
@@ -42,10 +42,9 @@ class EdgeSort:
     """Sorts a stream of edges by rows.
 
     Args:
-        folder: the folder for scratch files. With int32 ids, the files take 8 bytes per edge. They are removed at the
-            end.
+        folder: the folder for scratch files, which take 8 bytes per edge if ids are int32. They are removed at the end.
         num_nodes: N.
-        room: the memory that may be used, in bytes.
+        room: the memory budget, in bytes.
         both: whether to add the reverse of every edge.
         loops: whether edges from a node to itself are kept.
         repeated: whether all copies of a repeated edge are kept.
@@ -67,11 +66,11 @@ class EdgeSort:
 
     @property
     def block(self) -> int:
-        """The maximum number of edges in a block; the temporaries of a block take half of the room."""
+        """The maximum number of edges in a block. The temporary arrays of a block take half of ``room``."""
         return int(min(max(self.room // (8 * RECORD_NUMBERS * self.dtype.itemsize), 1), BLOCK))
 
     def add(self, rows: np.ndarray, columns: np.ndarray) -> None:
-        """Add the edges from ``columns[i]`` to ``rows[i]``, at most ``block`` edges.
+        """Add at most ``block`` edges: edge i goes from ``columns[i]`` to ``rows[i]``.
 
         Raises:
             GraphError: an end of an edge is not a node.
@@ -81,7 +80,9 @@ class EdgeSort:
         self._seen += len(rows)
 
     def rows(self) -> Blocks:
-        """Yield, for each range of rows in order, the number of sources of each row, and the sources, ascending."""
+        """For each range of rows, in order, yield the number of sources of each row, and the sources, ascending within
+        a row.
+        """
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):
             yield from run(lambda k, _: self._sort(some[k]), [(k, k + 1) for k in range(len(some))])
@@ -94,7 +95,9 @@ class EdgeSort:
         return [_Bucket(bucket.path.with_name(f"{bucket.path.name}-{k}"), lo, shift) for k, lo in enumerate(los)]
 
     def _scatter(self, bucket: _Bucket, rows: np.ndarray, columns: np.ndarray, *, both: bool) -> None:
-        """Append each edge, and its reverse if ``both``, to the file of its row's range in ``bucket``."""
+        """Split ``bucket`` into ranges, and append each edge, and its reverse if ``both``, to the file of the range of
+        its row.
+        """
         parts = self._parts(bucket)
         records, starts, bad = in_buckets(rows, columns, self.num_nodes, bucket.lo, parts[0].shift, len(parts), both)
         if bad >= 0:
@@ -106,7 +109,9 @@ class EdgeSort:
                     file.write(records[lo:hi].reshape(-1).view(np.uint8).data)
 
     def _cut(self, bucket: _Bucket) -> Iterator[_Bucket]:
-        """Split a bucket into ranges that fit into memory, in order; a larger range is split again."""
+        """Split a bucket into ranges that fit into memory, and yield them in order. A range that does not fit is split
+        again.
+        """
         for part in self._parts(bucket):
             # A sort needs memory for the sources, and for three numbers per row.
             needed, fits = _size(part.path) // RECORD_NUMBERS + 24 * (1 << part.shift), self.room // (get_threads() + 1)
@@ -141,7 +146,8 @@ def write_edges(folder: Folder, num_nodes: int, room: int, blocks: Callable[[int
     Args:
         folder: the folder of the graph.
         num_nodes, room: as for ``EdgeSort``.
-        blocks: called with the maximum size of a block; yields the rows and columns of all edges.
+        blocks: a function that takes the maximum number of edges in a block, and yields the rows and columns of all
+            edges in blocks.
         options: ``both``, ``loops`` and ``repeated``, as for ``EdgeSort``.
     """
     with TemporaryDirectory(dir=folder.path) as scratch:

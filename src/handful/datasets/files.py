@@ -24,7 +24,7 @@ KINDS = "a .npz file, a .pt file, a folder with edges and nodes tables, or a gra
 
 
 def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int | None = None, **fields: Any) -> Graph:
-    """Read the graph at ``path``, in any format of this module.
+    """Read the graph at ``path``, in any of the formats below.
 
     Args:
         path: a ``.npz`` with ``edge_index`` (2, E) and any of ``x``, ``y``, ``edge_weight``, ``num_nodes``,
@@ -32,10 +32,10 @@ def read_graph(path: str | Path, nodes: str | Path | None = None, *, fold: int |
             dictionary of the same arrays, as ``torch.save(data.to_dict(), path)`` writes it; an edge list, or a folder
             with ``edges`` and ``nodes`` tables (see ``import_tables``); a folder that ``save`` made; or a folder of
             shards, if all ranks read it.
-        fold: the column of the masks, if the masks are matrices with one column per fold.
+        fold: the column of the masks, if the masks are matrices with one column per split.
         nodes: the node table, if ``path`` is an edge list.
-        fields: as for ``Graph``; they replace the fields of the file. For tables, also ``schema``, ``progress``,
-            ``say`` and the options of ``import_tables``; other formats ignore these.
+        fields: fields of ``Graph``, which replace those of the file; also ``schema``, ``progress``, ``say`` and the
+            options of ``import_tables``, which only tables use.
 
     Raises:
         DatasetError: the file is missing, unreadable, or lacks an array that a graph needs.

@@ -1,14 +1,14 @@
-"""The data sets of GraphLand with their official RL and RH masks: seven classifications, which the paper uses, and
-seven regressions.
+"""The data sets of GraphLand with their official RL and RH masks: seven classification tasks, which the paper uses, and
+seven regression tasks.
 
 scikit-learn preprocesses the features as in GraphLand's own code:
 
-- Numerical features: a quantile transform to a normal distribution. The most frequent value fills missing values
-  *after* the transform. PyG's ``GraphLandDataset`` fills missing values *before* the transform, so its features can
+- Numerical features: a quantile transform to a normal distribution. Missing values are replaced by the most frequent
+  value *after* the transform. PyG's ``GraphLandDataset`` replaces them *before* the transform, so its features can
   differ.
-- Fractions: unchanged; the most frequent value fills missing values. In ``avazu-ctr`` and ``artnet-views``, fractions
-  are treated as numerical features.
-- Categories: one-hot; a missing value is one more category. A category with two values is one column.
+- Fractions: unchanged, except that missing values are replaced by the most frequent value. In ``avazu-ctr`` and
+  ``artnet-views``, fractions are treated as numerical features.
+- Categories: one-hot; a missing value is one more category. A feature with two categories is one column.
 
 Self-loops and repeated edges are dropped, and the graph is undirected.
 """
@@ -42,7 +42,7 @@ TASKS: dict[str, dict[str, Any]] = {
     "multiclass_classification": {"metric": "accuracy"},
     "regression": {"metric": "r2", "task": "regression"},
 }
-"""The task of a ``Graph`` for each task of GraphLand."""
+"""The ``task`` of a ``Graph`` for each task name of GraphLand."""
 
 
 def read_graphland(folder: Path, name: str) -> Built:
@@ -70,7 +70,7 @@ def _info(path: Path) -> dict[str, Any]:
 
 
 def _labels(rows: TableFile, info: dict[str, Any]) -> np.ndarray:
-    """The labels: regression targets, NaN if unknown; or classes, -1 if unknown."""
+    """The labels: regression targets (NaN if unknown), or classes (-1 if unknown)."""
     target = info["target_name"]
     values = rows.numbers(target, missing=True)
     if info["task"] == "regression":
@@ -89,7 +89,7 @@ def _split(path: Path, y: np.ndarray) -> Masks:
 
 
 def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool = False) -> np.ndarray:
-    """The preprocessed features, float32: first numerical, then fraction, then categorical features."""
+    """The preprocessed features, float32: first the numerical features, then the fractions, then the categories."""
     categorical, fractions = info["categorical_features_names"], info["fraction_features_names"]
     numerical = [name for name in info["numerical_features_names"] if name not in set(fractions)]
     if fractions_as_numbers:
@@ -118,7 +118,7 @@ def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool 
 
 
 def _source(name: str, nodes: int | None, edges: int | None, classes: int | None, description: str) -> Source:
-    """Make the source of a data set; without ``classes``, the data set is a regression."""
+    """Make the source of a data set. If ``classes`` is ``None``, the task is regression."""
     published = Archive(name, f"{URL}/{name}.zip", "info.yaml", partial(read_graphland, name=name))
     task = "regression" if classes is None else f"{classes} classes"
     metric = "r2" if classes is None else "average_precision" if classes == 2 else "accuracy"

@@ -1,8 +1,8 @@
-"""A graph from an edge list and a node table, in CSV or Parquet, read in blocks for any number of edges.
+"""Make a graph from an edge list and a node table, in CSV or Parquet.
 
-Edges are read block by block and kept as int32, so 100 million rows take a few gigabytes. With a budget, edges are
-written directly to a saved graph. Ids are integers or text, never floating-point numbers: integers are fastest, all
-other types are matched as text.
+Edges are read block by block and kept as int32, so 100 million rows take a few gigabytes. If there is a memory budget,
+edges are written directly to a saved graph. Ids are integers or text, never floating-point numbers. Integers are
+fastest; ids of all other types are compared as text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ USUAL = {
     "split": ("split",),
 }
 TIME = "time:"
-"""The prefix of a split by time; the name of a column follows."""
+"""The prefix of a split by time; the name of the time column follows it."""
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
@@ -81,34 +81,36 @@ def import_tables(
     The edge list has a source column, a target column, and optionally a weight column. The node table has an id column,
     and optionally labels, feature columns, and a split column (``train``, ``val``, ``test`` or empty) or boolean
     ``train_mask``, ``val_mask`` and ``test_mask``. Nodes are numbered in the order of the node table; ``graph.ids`` has
-    their ids. ``graph.schema`` has the encoding of the columns. Missing numbers are filled, and numbers are scaled,
-    with statistics of the training rows if the table has a split, else of all rows. Labels are numbered in sorted
-    order; a missing label, or -1 among integers, is unknown. Without a node table, dense integer ids are the node
-    numbers, and other ids are numbered in order of appearance. Edge columns other than the weight and ``edge_columns``
-    are not used: a warning names them.
+    their ids. ``graph.schema`` has the encoding of the columns. Missing numbers are imputed, and numbers are scaled,
+    with statistics of the training rows; if the table has no split, with statistics of all rows. Classes are the sorted
+    values of the label; a missing label, or -1 among integers, is unknown. If there is no node table, integer ids
+    without large gaps are the node indices; other integer ids are numbered in ascending order, and text ids in order of
+    appearance. All columns of the edge list except source, target, weight and ``edge_columns`` are unused; a warning
+    lists them.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
             or a folder with the files ``edges`` and ``nodes``.
         nodes: the node table, in the same formats.
-        out: the folder to save the graph in; none by default.
-        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. With a budget, the graph is written to
-            ``out`` with the same bytes, and only the node table is in memory as a whole. Edges must have no weights,
-            and ids must be in the node table or have no large gaps.
-        split, seed: the split to draw if there are labels and the table has no split, unless there is a ``schema``;
-            ``None`` draws no split. ``"time:COLUMN"`` trains on the earliest half of the labelled rows, validates on
-            the next quarter and tests on the last quarter, even if the table has a split. The column is not a feature,
-            unless it is in ``features``.
+        out: the folder to save the graph in; by default, the graph is not saved.
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. If it is given, the graph is written
+            to ``out`` with the same bytes, and only the node table is completely in memory. The edge list must then
+            have no weights and no ``edge_columns``; without a node table, its ids must have no large gaps.
+        split, seed: the split to draw, and its seed, if there are labels but no split in the table; ``None`` draws no
+            split. If ``schema`` is given, no split is drawn. ``"time:COLUMN"`` trains on the earliest half of the
+            labelled rows, validates on the next quarter and tests on the last quarter, even if the table has a split.
+            ``COLUMN`` is then not a feature, unless ``features`` contains it.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown`` and ``strict``.
-        progress: called with the number of edges of each block that was read.
-        say: called with notes that are not errors, such as unused columns; a warning by default.
+        progress: a function that is called after each block of edges, with the number of edges in it.
+        say: a function that is called with notes that are not errors, such as unused columns; by default, it issues a
+            warning.
         options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and the fields of
             ``Graph``, which replace values of the tables.
 
     Raises:
-        DatasetError: the tables are not valid; the message has all errors of a table.
-        HandfulError: the memory is not enough.
+        DatasetError: the tables are not valid; the message lists all errors of a table.
+        HandfulError: the memory budget is too small.
 
     >>> edges = {"payer": ["ann", "bob"], "payee": ["bob", "cid"]}
     >>> nodes = {"id": ["ann", "bob", "cid"], "age": [31, None, 45], "status": ["ok", "fraud", "ok"]}
@@ -151,7 +153,7 @@ def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
 def _write(
     read: Callable[[Path], _Tables], path: Path, memory: int | str, split: str | None, seed: int, fields: dict[str, Any]
 ) -> None:
-    """Save the graph of the tables in the folder ``path``; its edges are sorted in scratch files."""
+    """Read the tables, and save their graph in the folder ``path``. Its edges are sorted in scratch files."""
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
         tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
@@ -177,7 +179,8 @@ def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
 
 
 def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
-    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse; by two hashes of 64 bits.
+    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse. The test uses two 64-bit
+    hashes.
 
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])
     (True, False)
@@ -191,15 +194,15 @@ def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
 
 @dataclass
 class _Tables:
-    """The content of tables, before it becomes a graph.
+    """The content of the tables, from which a graph is made.
 
     Args:
         roles: the roles of the edge columns.
         where: the name of the table in error messages.
-        blocks: the edges, ``(2, E)`` each, in memory or mapped from scratch files.
+        blocks: blocks of edges, each ``(2, E)``, in memory or memory-mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        columns: the columns of the edge list that become node features, as record batches.
+        columns: pyarrow record batches of the edge columns that become node features.
     """
 
     roles: Edges
@@ -211,7 +214,9 @@ class _Tables:
 
 
 def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False) -> Any:
-    """Find the column of ``role``: the chosen column, else the first column with a common name, if any."""
+    """Find the column for ``role``: the chosen column; otherwise the first column with a common name for the role, if
+    any.
+    """
     if chosen is not None:
         return table.has(chosen)
     lower = {name.lower(): name for name in reversed(table.names)}
@@ -224,8 +229,9 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads the tables of ``import_tables``. The fields are the arguments of ``import_tables``; ``time`` is the column
-    of a split by time."""
+    """Reads the tables for ``import_tables``. ``how`` has the table options, and ``time`` is the column of a split by
+    time; all other fields are arguments of ``import_tables``.
+    """
 
     how: TableOptions
     time: str | None
@@ -234,7 +240,7 @@ class _Reader:
     say: Say
 
     def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
-        """Read the tables. With ``scratch``, the edges are in files of that folder."""
+        """Read the tables. If ``scratch`` is given, the edges are kept in files in this folder."""
         if nodes is None and isinstance(edges, str | Path) and Path(edges).is_dir():
             edges, nodes = (TableFile.find(Path(edges), stem) for stem in ("edges", "nodes"))
         how, schema = self.how, self.schema
@@ -282,7 +288,7 @@ class _Reader:
     def _add_means(
         self, schema: Schema, table: TableFile, listed: TableFile, tables: _Tables
     ) -> tuple[Schema, TableFile, list[str]]:
-        """Add the edge columns to the schema, and their means to the node table; also return the names of the new
+        """Add the edge columns to the schema, and their means to the node table. Also return the names of the new
         columns.
         """
         edges, problems = arrow().Table.from_batches(tables.columns), Problems()
@@ -301,7 +307,9 @@ class _Reader:
         return replace(schema, edges=roles), table, list(means)
 
     def _nodes(self, table: TableFile, schema: Schema, names: list[str]) -> tuple[Any, dict[str, Any], Schema]:
-        """Read a node table: its ids, the fields of ``Graph``, and its schema, which is given or fitted."""
+        """Read a node table. Return its ids, its fields of ``Graph``, and its schema, which is fitted if none was
+        given.
+        """
         problems, how, say = Problems(), self.how, self.say
         if self.schema is not None:
             schema.check(table, say)
@@ -322,8 +330,8 @@ class _Reader:
         return ids, fields, schema
 
     def _labels(self, table: TableFile, schema: Schema) -> _Labels:
-        """Read the labels: the schema with the classes, the fields of the labels, and the masks of a split by time, if
-        any.
+        """Read the labels. Return the schema with the classes, the label fields of ``Graph``, and the masks of a split
+        by time, if any.
         """
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
@@ -333,7 +341,9 @@ class _Reader:
         return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
 
     def _fit(self, table: TableFile, schema: Schema, names: list[str], masks: Split, problems: Problems) -> Schema:
-        """Fit the encoding of the columns ``names`` to the training rows, if any, and add it to the schema."""
+        """Fit the encoding of the columns ``names``, and add it to the schema. It is fitted to the training rows, or to
+        all rows if there is no split.
+        """
         train = masks.get("train_mask", np.zeros(len(table), bool))
         fitted = train if train.any() else np.ones(len(table), bool)
         columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
@@ -347,7 +357,9 @@ class _Reader:
         return with_profile(schema, table, fitted)
 
     def _choose(self, source: TableFile, roles: Edges) -> tuple[Schema, list[str], TableFile]:
-        """Choose the roles of the columns of a node table: the schema, the names of the features, and the table."""
+        """Choose the roles of the columns of a node table. Return the schema, the names of the
+        features, and the table.
+        """
         problems, how, say = Problems(), self.how, self.say
         usual = _find(source, "label", None)
         labels = ((usual,) if usual else ()) if how.label is None else how.label
@@ -379,7 +391,7 @@ class _Reader:
     # -- edges --------------------------------------------------------------------------------------------------
 
     def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
-        """Read the edges between ``known`` ids; if ``known`` is ``None``, between any ids.
+        """Read the edges. ``known`` has the ids of the node table; if it is ``None``, all ids are nodes.
 
         Integer ids are read as integers. If some ids are not integers, the table is read again with ids as text.
         """
@@ -461,7 +473,7 @@ class _Reader:
 
 
 def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> Split:
-    """The masks of a split by the times in the column ``name``; print a note with the boundaries."""
+    """Make the masks of a split by the times in the column ``name``, and print a note with the boundaries."""
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
     types, column = arrow().types, table.column(name)
@@ -481,7 +493,7 @@ def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say:
 
 
 def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:
-    """Print a note with the columns that alone predict the label (nearly) perfectly."""
+    """Print a note about columns that predict the label (nearly) perfectly on their own."""
     if y is not None and y.ndim == 1 and (leaks := leaking_columns(schema, x, y)):
         names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
         told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
@@ -489,7 +501,9 @@ def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray |
 
 
 def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> None:
-    """Warn about columns that differ from the training, the worst first; with ``strict``, raise an error."""
+    """Print a note about columns that differ from those in training, the worst first. If ``strict``, raise an error
+    instead.
+    """
     if not (moved := moved_columns(schema, table)):
         return
     names = f"{len(moved)} of {len(schema.columns)} columns differ from those in training, the worst first"
@@ -505,7 +519,9 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """The masks from the split column, else from the columns ``train_mask``, ``val_mask`` and ``test_mask``, if any."""
+    """Read the masks from the split column; if there is none, from the columns ``train_mask``, ``val_mask`` and
+    ``test_mask``.
+    """
     masks: Split = {}
     if schema.split is None:
         masks = {mask: table.numbers(mask) != 0 for mask in MASKS if mask in table.names}
@@ -522,7 +538,7 @@ def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
 
 
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
-    """Extend the node fields with missing values for the ``added`` nodes that are only in the edge list."""
+    """Extend the node fields with missing values for ``added`` nodes, which are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
     for name in ("x", "y", "kept", *MASKS) if added else ():
         if (values := fields.get(name)) is not None:
@@ -532,7 +548,9 @@ def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
 
 
 def _keep(block: np.ndarray, scratch: Path | None) -> np.ndarray:
-    """Keep a block of edges, as int32 if the ids fit, in memory or in a new mapped file in the folder ``scratch``."""
+    """Return a block of edges, as int32 if the ids fit. If ``scratch`` is given, the block is memory-mapped from a new
+    file in this folder.
+    """
     limits = np.iinfo(np.int32)
     if not block.size or (limits.min <= block.min() and block.max() <= limits.max):
         block = block.astype(np.int32, copy=False)

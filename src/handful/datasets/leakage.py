@@ -1,4 +1,6 @@
-"""Columns that alone predict the label (nearly) perfectly. Often such values are known only after the label."""
+"""Find columns that predict the label (nearly) perfectly on their own. Often, the values of such a column become known
+only after the label.
+"""
 
 from __future__ import annotations
 
@@ -8,24 +10,28 @@ from handful.datasets.schema import Column, Schema
 from handful.random import generator
 
 MOST_ROWS = 20_000
-"""The maximum number of labelled rows that are tested, drawn at random."""
+"""The maximum number of labelled rows that are used. If there are more, this many are drawn at random."""
 BINS = 64
-"""The number of bins of a numeric column, by quantiles; for classes, by quantiles within each frequent class."""
+"""The number of quantile bins of a numeric column. For classification, the quantiles are computed within each frequent
+class.
+"""
 CLASSES = 8
-"""The maximum number of classes with separate quantiles; the most frequent classes are used."""
+"""At most this many classes, the most frequent ones, have their own quantiles."""
 NEARLY = 0.05
-"""A column leaks if its error is at most this fraction of the error when always predicting the majority class or the
+"""A column leaks if its error is at most this fraction of the error of always predicting the majority class or the
 mean.
 """
 LEAST_MISTAKES = 10
-"""A column is tested only if predicting the majority class makes at least this many mistakes."""
+"""Columns are tested only if always predicting the majority class makes at least this many mistakes."""
 
 
 def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The columns that alone predict the label, each with its error divided by the error without any column.
+    """The columns that predict the label on their own, each with its relative error: its error divided by the error of
+    always predicting the majority class or the mean.
 
-    The prediction for a bin of a column is the most frequent class, or the mean, in one half of the rows. The error is
-    measured on the other half: the number of mistakes for classes, the variance for a regression.
+    The prediction for a bin of a column is the most frequent class, or the mean target, of the bin in one half of the
+    rows. The error is measured on the other half: the number of mistakes for classification, the squared error for
+    regression.
 
     Args:
         schema: the schema of the table.
@@ -60,10 +66,10 @@ def _mistakes(y: np.ndarray, guess: np.ndarray, numbers: bool) -> float:
 
 
 def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """int64 ``(rows,)``, the bin of each value. A category is a bin; numbers have quantile bins; missing values have a
-    bin.
+    """The bin of each value, int64 ``(rows,)``. Each category is a bin; numbers have quantile bins; missing values have
+    bins of their own.
 
-    The quantiles are computed per class of ``y``, so that a rare class has its own bins.
+    The quantiles are computed for each frequent class of ``y`` separately, so that a rarer class has its own bins.
     """
     if column.kind == "category":
         return np.asarray(values.argmax(axis=1))
@@ -76,7 +82,7 @@ def _bins(column: Column, values: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _guesses(bins: np.ndarray, y: np.ndarray, usual: float, count: int, numbers: bool) -> np.ndarray:
-    """The mean or the most frequent class of every bin; ``usual`` for an empty bin."""
+    """The prediction for each bin: its mean target or its most frequent class; ``usual`` for an empty bin."""
     if numbers:
         sizes = np.bincount(bins, minlength=count)
         return np.where(sizes > 0, np.bincount(bins, y, count) / np.maximum(sizes, 1), usual)

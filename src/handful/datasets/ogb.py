@@ -1,11 +1,12 @@
-"""``ogbn-arxiv``, ``ogbn-products``, ``ogbn-proteins`` and ``ogbn-papers100M`` from OGB's archives: official splits,
-undirected.
+"""``ogbn-arxiv``, ``ogbn-products``, ``ogbn-proteins`` and ``ogbn-papers100M`` from OGB's archives, as undirected
+graphs with the official splits.
 
 The files have OGB's raw layout: ``raw/edge.csv.gz``, ``raw/node-feat.csv.gz``, ``raw/node-label.csv.gz`` and the
-counts, or ``raw/data.npz`` with ``raw/node-label.npz``; and ``split/<scheme>/{train,valid,test}.csv.gz``. An archive,
-or a folder that the ``ogb`` package unpacked (``ogbn_arxiv``), is used if it is in the home folder of the data sets.
-Papers100M needs 57 GB of memory for its features. Nodes of proteins have 112 labels and no features of their own: a
-node gets the mean of the features of its edges, as in the examples of OGB, PyG and DGL.
+numbers of nodes and edges, or ``raw/data.npz`` with ``raw/node-label.npz``; and
+``split/<scheme>/{train,valid,test}.csv.gz``. An archive, or a folder that the ``ogb`` package unpacked
+(``ogbn_arxiv``), is used if it is in the folder of the data sets. The features of papers100M need 57 GB of memory. The
+nodes of proteins have 112 labels and no features of their own: the features of a node are the means of the features of
+its edges, as in the examples of OGB, PyG and DGL.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def read_ogb(folder: Path, scheme: str, name: str) -> Built:
 
 
 Arrays = tuple[np.ndarray, np.ndarray | None, np.ndarray, int]
-"""Edges (2, E), features, labels (N, labels) with NaN for unknown labels, and the number of nodes."""
+"""The edges (2, E), the features, the labels (N, labels) with NaN for unknown labels, and the number of nodes."""
 
 
 def _text(raw: Path) -> Arrays:
@@ -93,7 +94,8 @@ def _source(
     return published.source(description, splits=("official",), task=f"{classes} {kind}", metric=metric, **known)
 
 
-# Edges of products, proteins and papers100M: twice OGB's number. A pair that OGB lists in both directions counts once.
+# The edge counts of products, proteins and papers100M are twice OGB's. A pair that OGB lists in both directions counts
+# once.
 SOURCES = (
     _source("ogbn-arxiv", "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the area"),
     _source("ogbn-products", "products", "sales_ranking", 2_449_029, 123_718_280, 100, 47, "Amazon products; category"),

@@ -1,7 +1,7 @@
-"""``pokec``: a Slovak social network, 1,632,803 people and 30.6M friendships; the class is the gender. Undirected.
+"""``pokec``: an undirected Slovak social network of 1,632,803 people and 30.6M friendships; the class is the gender.
 
-The graph is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random, 10/10/80
-of the people with a known gender. Every seed has its own split, as in the paper.
+The graph is read from the ``pokec.mat`` of LINKX, with 65 features, as in "Classic GNNs". The split is random: 10/10/80
+percent of the people whose gender is known. Every seed gives another split, as in the paper.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "pokec.mat"
 
 
 def _load(query: Query) -> Graph:
-    """The graph, with the split of the seed."""
+    """Load the graph, with a random split that is drawn with ``query.seed``."""
     folder = query.home / "pokec"
     graph = prepared(folder / "linkx", lambda: (read_linkx(fetch(URL, folder / FILE)), {}), None)
     assert graph.y is not None

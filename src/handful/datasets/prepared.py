@@ -1,10 +1,10 @@
 """Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
-A file gets its name only when it is complete. Without a network, the error names the file and the folder for it. No
-publisher of these data sets gives a SHA-256. Instead, a download is verified by its length; by the MD5 that Zenodo and
-Google send; and, during unpacking, by the CRC of every member of a zip, or of the gzip.
+A file gets its final name only when it is complete. If a download fails, the error says which file to put where by
+hand. No publisher of these data sets gives a SHA-256. Instead, a download is verified by its length, by the MD5 that
+Zenodo and Google send, and by the CRC of the zip or gzip when it is unpacked.
 
-A prepared data set has a memory-mapped graph, and one file per split with one byte per node.
+A prepared data set is a saved graph, which is memory-mapped, and one file per split with one byte per node.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BLOCK_BYTES = 1 << 20
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether the graph is in ``folder`` already, so that ``prepared`` need not build it."""
+    """Whether the graph is already saved in ``folder``, so that ``prepared`` does not build it."""
     return is_saved(folder / "graph")
 
 
@@ -88,7 +88,7 @@ def _read_split(path: Path) -> Masks:
 
 
 def fetch(url: str, target: Path) -> Path:
-    """Download ``url`` to the file ``target``, if it does not exist; an interrupted download is continued."""
+    """Download ``url`` to the file ``target``, unless this file exists. An interrupted download is continued."""
     if target.exists():
         return target
     part, lock = (target.with_name(f"{target.name}{suffix}") for suffix in (".part", ".lock"))
@@ -111,9 +111,8 @@ def fetch(url: str, target: Path) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Complete the file ``part``, and verify it.
-
-    A second file, the tag, has the version of the downloaded bytes, so that two versions are never mixed.
+    """Complete the file ``part``, and verify it. A second file, the tag, has the version of the downloaded bytes, so
+    that two versions are never mixed.
     """
     from rich.console import Console  # only a download needs it
     from rich.progress import wrap_file
@@ -146,7 +145,7 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file in the headers of its server, in hexadecimal or base64; ``None`` if there is no MD5.
+    """The MD5 of a file, which HTTP headers may contain in hexadecimal or base64; ``None`` if they have no MD5.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
@@ -163,9 +162,10 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """In this context, a zip is unpacked into a folder beside it. The value is the folder, or its only subfolder.
+    """A context manager that unpacks a zip into a temporary folder beside it. It yields the folder, or its only
+    subfolder.
 
-    zipfile puts members with outside paths inside the folder, and makes no links.
+    zipfile writes members with paths such as ``../x`` inside the folder, and creates no symbolic links.
     """
     with TemporaryDirectory(prefix=f".{archive.stem}-", dir=archive.parent, ignore_cleanup_errors=True) as made:
         folder = Path(made)
@@ -184,8 +184,8 @@ class Archive:
     Args:
         name: the name of the data set and of its folder.
         url: the address of the zip.
-        marker: a file that the folder of the raw files must have.
-        read: a function that makes the graph and its splits from that folder.
+        marker: a file by which the folder of the raw files is recognised.
+        read: a function that makes the graph and its splits from the folder of the raw files.
     """
 
     name: str
@@ -194,15 +194,15 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """Make the registry's ``Source`` of this data set, with its ``known`` properties."""
+        """Make the ``Source`` of this data set for the registry; ``known`` has its properties."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
-        """The graph with the requested split, converted on first use."""
+        """Load the graph with the requested split. It is converted on first use."""
         return prepared(query.home / self.name, partial(self._build, query.home), query.split)
 
     def on_disk(self, home: Path) -> bool:
-        """Whether the data are on disk."""
+        """Whether the data are on disk, in any form."""
         return is_prepared(home / self.name) or self._zip(home).exists() or self._raw(home) is not None
 
     def _zip(self, home: Path) -> Path:

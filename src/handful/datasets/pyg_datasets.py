@@ -1,11 +1,11 @@
 """``pyg:Planetoid/Cora``, ``pyg:Amazon/Photo``, ``pyg:HeterophilousGraphDataset/tolokers?fold=3``: PyG's data sets.
 
-The name is any class of ``torch_geometric.datasets`` with one graph and node labels. If the class takes an argument
-``name``, write its value after a slash, as in ``Planetoid/Cora``. Raw files have PyG's layout, in the folder
-``pyg/CLASS`` of the home folder of the data sets (or in ``CLASS``, if that folder exists). The masks are PyG's; if
+The name after ``pyg:`` is any class of ``torch_geometric.datasets`` that has one graph with node labels. If the class
+takes an argument ``name``, write its value after a slash, as in ``Planetoid/Cora``. Raw files have PyG's layout. They
+are in ``pyg/CLASS`` in the folder of the data sets, or in ``CLASS`` if that folder exists. The masks are PyG's; if
 there are several splits, ``fold`` chooses one (default: 0). A graph without masks gets a stratified 50/25/25 split
-(``rh``) drawn from the seed. PyG's own class downloads and reads the data. PyG's ``Planetoid`` opens pickles; handful
-itself never opens pickles.
+(``rh``), which is drawn with the seed. PyG's own class downloads and reads the data. PyG's ``Planetoid`` opens pickles;
+handful itself never opens pickles.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from handful.errors import DatasetError, GraphError, blaming, readable, unknown
 from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
-"""Data sets with two classes whose authors report the area under the ROC curve."""
+"""Binary data sets whose authors report the area under the ROC curve."""
 
 
 @dataclass(frozen=True)
 class PyGOptions:
-    """The index of the official split, if there are several splits."""
+    """The options of a PyG data set: ``fold`` is the index of the official split, if there are several."""
 
     fold: int | None = None
 
 
 def _load(query: Query) -> Graph:
-    """Load the PyG data set that is named after the colon; it is converted on first use."""
+    """Load the PyG data set ``query.rest``. It is converted on first use."""
     kind, _, name = query.rest.partition("/")
     if not re.fullmatch(r"\w{1,100}(/\w[\w.-]{,99})?", query.rest):
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")

@@ -1,4 +1,4 @@
-"""Graphs by name: ``load("debian")``, ``load("synthetic?nodes=100000")``, ``load("pyg:Planetoid/Cora")``, a path.
+"""Load graphs by name or path: ``load("debian")``, ``load("synthetic?nodes=100000")``, ``load("pyg:Planetoid/Cora")``.
 
 Each module in ``MODULES`` has a tuple ``SOURCES`` of data sets.
 """
@@ -27,7 +27,7 @@ MODULES = ("debian", "synthetic", "ogb", "pokec", "graphland", "pyg_datasets")
 
 @dataclass(frozen=True)
 class Query:
-    """A request to a source.
+    """A request for a graph, which is passed to a ``Source``.
 
     >>> Query("debian", "", "rh", Path("data"), seed=0, options=None).split
     'rh'
@@ -38,7 +38,9 @@ class Query:
     rest: str
     """The text after the colon: ``Planetoid/Cora`` in ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
-    """One of the source's splits, by default the first split; ``None`` if the source has no named splits."""
+    """The name of the requested split; by default, the first split of the source. ``None`` if the source has no named
+    splits.
+    """
     home: Path
     """The folder of data sets."""
     seed: int
@@ -66,19 +68,21 @@ class Source:
     metric: str = "accuracy"
     nodes: int | None = None
     edges: int | None = None
-    """Directed edges of the graph as it is loaded: an undirected edge counts twice."""
+    """The number of directed edges of the loaded graph: an undirected edge counts twice."""
     features: int | None = None
     classes: int | None = None
     options: type | None = None
-    """A dataclass whose fields are the options after the question mark."""
+    """A dataclass whose fields are the options that may follow the question mark."""
     scheme: bool = False
-    """Whether ``:rest`` follows the name."""
+    """Whether the source is a family, whose name is followed by ``:rest``."""
     write: Callable[[Query, Path, int | str], None] | None = None
-    """A function that saves the graph directly to a folder within a memory budget; ``None`` if the graph is always made
-    in memory.
+    """A function that writes the graph directly to a folder, within a memory budget; ``None`` if the graph can only be
+    made in memory.
     """
     on_disk: Callable[[Path], bool] | None = None
-    """A function that tests whether the data are in a folder; ``None`` if the data are bundled or generated."""
+    """A function that tests whether the data are in the folder of the data sets; ``None`` if the data are bundled or
+    generated.
+    """
 
 
 @cache
@@ -99,11 +103,11 @@ def load(name: PathText, split: str | None = None, root: PathText | None = None,
         name: a data set (``debian``), a data set with options (``synthetic?nodes=100000&degree=20``), a data set of a
             family (``pyg:Planetoid/Cora``), or the path of a graph file or folder. A name has priority over a path:
             write ``./debian`` for a folder of that name.
-        split: a split that comes with the data set (the first if ``None``); or, for any labelled graph, a random split:
-            ``random:60/20/20`` or ``stratified:60/20/20``. A data set without own splits also has ``rh`` (50/25/25) and
-            ``rl`` (10/10/80), both stratified.
-        root: the folder of data sets; by default ``$HANDFUL_HOME``, else the user's cache.
-        seed: the seed of drawn splits; the same seed gives the same split.
+        split: a split that comes with the data set (by default the first); or, for any labelled graph, a random split
+            such as ``random:60/20/20`` or ``stratified:60/20/20``. For a data set without splits, ``rh`` (50/25/25) and
+            ``rl`` (10/10/80) are also random splits, both stratified.
+        root: the folder of data sets; by default ``$HANDFUL_HOME`` or, if it is not set, the user's cache.
+        seed: the seed of random splits; the same seed gives the same split.
 
     Raises:
         DatasetError: there is no such data set, split, option or file.
@@ -134,15 +138,15 @@ def load(name: PathText, split: str | None = None, root: PathText | None = None,
 
 
 def write(name: str, path: PathText, memory: int | str) -> None:
-    """Save a graph by name directly to a folder, with the same bytes as ``handful.storage.save(load(name), path)``.
+    """Write the graph ``name`` directly to a folder, with the same files as ``handful.storage.save(load(name), path)``.
 
     Args:
-        name: the name of a data set that supports this: ``synthetic`` with its options.
+        name: the name of a data set that supports direct writing: ``synthetic``, with its options.
         path: the folder, as for ``handful.storage.save``.
         memory: the maximum anonymous memory of this process, such as ``"4GiB"``.
 
     Raises:
-        DatasetError: there is no such data set, or the data set is always made in memory.
+        DatasetError: there is no such data set, or it can only be made in memory.
 
     >>> from handful.storage import open_graph
     >>> from tempfile import TemporaryDirectory
@@ -177,7 +181,7 @@ def _source(text: str) -> Source | None:
 
 
 def query_of(text: str, split: str | None, root: PathText | None, seed: int) -> tuple[Source, Query] | None:
-    """Parse ``text``: the data set, and the request to its source; ``None`` for a path."""
+    """Parse the name of a data set. Return its source and the request to the source; ``None`` if ``text`` is a path."""
     source = _source(text)
     if source is None:
         return None

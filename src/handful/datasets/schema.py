@@ -3,14 +3,14 @@
 Columns are looked up by name: the order of the columns in a table does not matter. Features are in the order of the
 schema.
 
-============  =========================================================================================
-number        missing values filled, with an indicator column if some are missing; then scaled
-date          as a number: days since 1970 (durations in days, times of day in hours)
-boolean       0 or 1, filled like a number, not scaled
-category      one column per value, and one for missing values and for values that are not in the schema
-text          the words hashed into several columns, if the user asks for it
-vector        a list of numbers, unchanged; a missing vector is filled
-============  =========================================================================================
+============  =======================================================================================
+number        missing values are imputed, with an indicator column if some are missing; then scaled
+date          like a number: days since 1970 (durations in days, times of day in hours)
+boolean       0 or 1; imputed like a number, not scaled
+category      one column per value, and one more for values that are missing or not in the schema
+text          words hashed into several columns, only for columns in the option ``hashed``
+vector        a list of numbers, unchanged; a missing vector is imputed
+============  =======================================================================================
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""A text column is not a category if its number of distinct values exceeds this number and half the number of rows."""
+"""A text column raises an error if it has more distinct values than this, and more than half as many as rows."""
 SOME_NUMBERS = 20
-"""A text column with more different numbers than this, and few other values, is read as numbers."""
+"""If a text column has more distinct numbers than this, and few other values, the other values raise an error."""
 MOST_ENTRIES = 1 << 20
 """The maximum length of a vector."""
 LANDMARKS = 101
-"""The number of quantiles of a quantile scaling."""
+"""The number of quantiles that are stored for the quantile scaling of a column."""
 EDGE = 1e-7
-"""The minimum distance of a quantile from 0 and 1, so that normal scores are finite."""
+"""The minimum distance of a quantile level from 0 and from 1, so that normal scores are finite."""
 SHOWN = 40
 """The maximum number of columns in a printed table."""
 WORD = re.compile(r"\w+")
 DATE = r"^(?P<a>\d{1,4})(?P<sign>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{1,4})(?P<clock>(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?)$"
-"""A date as text, with or without the time of day."""
+"""The pattern of a text date, with or without the time of day."""
 
 
 # -- the fitted encoding ----------------------------------------------------------------------------------------------
@@ -60,16 +60,17 @@ class Column:
     Args:
         name: the name of the column.
         kind: one of the kinds in the docstring of this module.
-        fill: the replacement of a missing value, one number per entry; empty if missing values raise an error.
-        indicator: whether another feature marks missing values.
+        fill: the value that replaces a missing value, one number per entry; empty if missing values raise an error.
+        indicator: whether an additional feature marks missing values.
         center, spread: a number is encoded as (x - center) / spread.
-        quantiles: if not empty, a number is encoded as the normal score of its rank among these quantiles.
+        quantiles: if not empty, a number is encoded as a normal score, by its rank among these quantiles.
         categories: the categories, in the order of their features.
         format: the ``strptime`` format of text dates.
-        size: the number of entries of a vector, or of features of a hashed text.
+        size: the number of entries of a vector, or the number of features of a hashed text.
         idf: for text, the weight of each hashed feature: ln((1 + rows) / (1 + rows with this feature)) + 1.
-        missing: the number of rows without a value when the schema was fitted.
-        marks, shares: the distribution of the column when the schema was fitted; see ``handful.datasets.drift``.
+        missing: the number of rows without a value in the table to which the schema was fitted.
+        marks, shares: the distribution of the column in the rows to which the schema was fitted; see
+            ``handful.datasets.drift``.
 
     >>> Column("city", "category", categories=("Oslo", "Rome")).width
     3
@@ -100,13 +101,14 @@ class Column:
 
     @property
     def width(self) -> int:
-        """The number of features of the column."""
+        """The number of features that encode the column."""
         return len(self.categories) + 1 if self.kind == "category" else self.size + self.indicator
 
     def numbers(self, rows: TableFile) -> tuple[np.ndarray, np.ndarray]:
         """The values, float64 ``(rows, size)``, and a mask of the rows with missing values.
 
-        A column of another kind raises an error. Booleans are accepted as numbers, and the numbers 0 and 1 as booleans.
+        If the column of ``rows`` has another kind, this raises an error. Booleans are accepted as numbers, and the
+        numbers 0 and 1 as booleans.
         """
         name, kind, column = self.name, self.kind, rows.column(self.name)
         result, alike = "date" if self.format else _kind_of(column.type), {"number", "boolean"}
@@ -138,7 +140,9 @@ class Column:
         return "; ".join(steps) or ("0 or 1" if self.kind == "boolean" else "as it is")
 
     def encode(self, rows: TableFile, out: np.ndarray, say: Say) -> None:
-        """Write the features of this column to ``out``, float32 ``(rows, width)``, which is zero before."""
+        """Write the features of this column to ``out``, float32 ``(rows, width)``, which must be zero
+        before the call.
+        """
         if self.kind == "category":
             places, unseen = _places(rows.text(self.name), self.categories)
             out[np.arange(len(places)), places] = 1  # the last feature is for -1
@@ -187,21 +191,21 @@ class Edges:
 
 @dataclass(frozen=True)
 class Schema:
-    """The rules that encode tables as a graph. The schema is fitted to the first tables.
+    """The rules that encode tables as a graph. They are fitted to the tables of the first graph.
 
     Args:
         id: the column of node ids.
-        edges: the edge list.
-        columns: the columns of features, in their order.
-        labels: the columns of labels; several for a multi-label task.
+        edges: the roles and options of the edge list.
+        columns: the feature columns, in the order of the features.
+        labels: the label columns; several for a multi-label task.
         task: the task of the labels.
         classes: the names of the classes.
-        split: the column with ``train``, ``val`` or ``test``.
+        split: the column with the values ``train``, ``val`` and ``test``.
         ignored: columns that are left out.
-        decimal, encoding: the decimal point and the encoding of CSV files.
+        decimal, encoding: the decimal separator and the text encoding of CSV files.
         identifiers: the ignored columns that only identify rows.
-        kept: columns that are not features; predictions contain them.
-        rows: the number of rows for medians and scales.
+        kept: columns that are copied to the predictions.
+        rows: the number of rows from which medians and scales were computed.
         training: whether these rows were only the training rows.
 
     >>> schema = Schema("id", Edges("source", "target"), (Column("age", "number", fill=(40.0,), spread=10.0),))
@@ -235,7 +239,7 @@ class Schema:
         return sum(column.width for column in self.columns)
 
     def as_text(self) -> list[str]:
-        """The columns of a CSV file that are read as text, without guessing a type."""
+        """The columns that are read from a CSV file as text; pyarrow does not guess their type."""
         own = [column.name for column in self.columns if column.kind in ("category", "text") or column.format]
         kept = [name for name in self.kept if name not in [column.name for column in self.columns]]
         return [self.id, *own, *kept, *([] if self.split is None else [self.split])]
@@ -243,7 +247,7 @@ class Schema:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     def check(self, rows: TableFile, say: Say) -> None:
-        """Raise an error that lists the columns missing in the table; print a note that lists the unused columns."""
+        """Raise an error if the table lacks columns. Print a note if the table has columns that are not used."""
         has, needed = rows.names, [self.id, *(column.name for column in self.columns)]
         if lacking := [name for name in needed if name not in has]:
             needs = f"has no column {_list_names(lacking)}, which the schema needs"
@@ -260,12 +264,12 @@ class Schema:
         return x
 
     def by_column(self, x: np.ndarray) -> Iterator[tuple[Column, np.ndarray]]:
-        """Each column of the table with its features, a view of ``x`` ``(rows, width)``."""
+        """Yield each column of the table with its features, which are a view of ``x``, ``(rows, width)``."""
         ends = np.cumsum([column.width for column in self.columns], dtype=int)
         return zip(self.columns, np.split(x, ends[:-1], axis=1), strict=False)
 
     def missing_row(self) -> np.ndarray:
-        """The features, float32 ``(width,)``, of a node without a row in the table."""
+        """The features of a node that has no row in the table, float32 ``(width,)``."""
         pa, problems = arrow(), Problems()
         table = pa.table({column.name: pa.nulls(1) for column in self.columns})
         row: np.ndarray = self.encode(TableFile.open(table), problems, lambda text: None)[0]
@@ -274,7 +278,7 @@ class Schema:
         return row
 
     def label_fields(self, rows: TableFile, say: Say) -> dict[str, Any]:
-        """Encode the labels of a table as fields of ``Graph``; labels that are not in this schema are unknown."""
+        """Encode the labels of a table as fields of ``Graph``. Classes that are not in this schema count as unknown."""
         none = not self.labels or (self.task == "classification" and not self.classes)
         if none or any(name not in rows.names for name in self.labels):
             return {}
@@ -290,7 +294,7 @@ class Schema:
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     def kept_texts(self, rows: TableFile) -> np.ndarray:
-        """Text ``(rows, kept)``: the columns that predictions contain; empty text for missing values."""
+        """The columns that are copied to the predictions, as text ``(rows, kept)``; missing values are empty."""
         there = [rows.text(name).to_pylist() if name in rows.names else [] for name in self.kept]
         texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
         return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
@@ -298,7 +302,7 @@ class Schema:
     # -- comparing ----------------------------------------------------------------------------------------------------
 
     def differences(self, other: Schema) -> list[str]:
-        """Describe, column by column, the differences between the features of ``other`` and of this schema."""
+        """Describe how the features of ``other`` differ from the features of this schema, one text per difference."""
         mine, theirs = (
             {column.name: asdict(replace(column, missing=0, marks=(), shares=())) for column in one.columns}
             for one in (self, other)
@@ -317,7 +321,7 @@ class Schema:
     # -- for people and files -----------------------------------------------------------------------------------------
 
     def table(self) -> Table:
-        """Make a table of the encoding of every column."""
+        """Make a table that describes the encoding of every column."""
         back = "kept, and given back with predictions"
         rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
         what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
@@ -335,7 +339,7 @@ class Schema:
         return Table(title, ["Column", "Kind", "What is done", "Missing"], [list(map(Cell, row)) for row in rows])
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the schema to plain values; fields with their default are left out."""
+        """Convert the schema to values for JSON. Fields that have their default value are left out."""
         columns = [
             {f.name: value for f in fields(column) if (value := getattr(column, f.name)) != f.default}
             for column in self.columns
@@ -344,7 +348,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
-        """The inverse of ``to_json``, also from a file.
+        """Make a schema from the result of ``to_json``, which may come from a file.
 
         Raises:
             DatasetError: ``value`` is not a schema.
@@ -361,14 +365,14 @@ class Schema:
 def fit_columns(
     rows: TableFile, names: Sequence[str], how: TableOptions, fitted: np.ndarray, problems: Problems
 ) -> tuple[Column, ...]:
-    """Fit the encoding of the columns of a table; empty columns are left out.
+    """Fit the encoding of columns to a table. Empty columns are left out.
 
     Args:
         rows: the table.
-        names: the columns of features.
-        how: the table options: categorical and hashed columns, missing numbers and scales.
-        fitted: boolean ``(rows,)``, the rows for medians and scales; categories come from all rows.
-        problems: collects the errors.
+        names: the names of the feature columns.
+        how: the table options: which columns are categorical or hashed, how to impute and how to scale numbers.
+        fitted: boolean ``(rows,)``, the rows from which medians and scales are computed; categories come from all rows.
+        problems: the list to which errors are added.
     """
     result = [problems.attempt(_fit_column, rows, name, how, fitted) for name in names]
     return tuple(column for column in result if column is not None)
@@ -434,7 +438,7 @@ def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
 
 
 def _kind_of(kind: Any) -> Kind | None:
-    """The kind of a numeric type of pyarrow."""
+    """The kind of column for a pyarrow type; ``None`` for text and unsupported types."""
     types = arrow().types
     if types.is_boolean(kind):
         return "boolean"
@@ -446,14 +450,16 @@ def _kind_of(kind: Any) -> Kind | None:
 
 
 def _has_decimal_commas(column: Any) -> bool:
-    """Whether a text column has numbers with a decimal comma."""
+    """Whether the values of a text column are numbers with decimal commas."""
     compute, values = arrow().compute, column.drop_null()
     numbers = compute.match_substring_regex(values, r"^\s*-?[0-9]+(\.[0-9]{3})*(,[0-9]+)?\s*$")
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
 def _odd_among_numbers(column: Any) -> np.ndarray | None:
-    """bool ``(rows,)``: which rows have text, in a column of many different numbers; ``None`` for any other column."""
+    """If a text column has many distinct numbers and few other values: a mask ``(rows,)`` of the other values.
+    Otherwise ``None``.
+    """
     compute = arrow().compute
     number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
     odd = ~np.asarray(number.fill_null(True))
@@ -471,10 +477,8 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
 
 
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """The quantile transform to a standard normal distribution.
-
-    A value that equals several of the reference ``quantiles`` gets the mean of the lowest and the highest of their
-    indices.
+    """Apply the quantile transform to a standard normal distribution. The level of a value that equals several of the
+    reference ``quantiles`` is the mean of their lowest and highest levels.
     """
     from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 
@@ -492,10 +496,10 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
 
 
 def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str, ...]:
-    """The classes: the distinct labels, in numeric order if all labels are whole numbers, else in text order; for
-    several columns of labels, the names of the columns.
+    """The names of the classes: the distinct labels, in numeric order if all are whole numbers, otherwise in text
+    order. In a multi-label task, they are the names of the label columns.
 
-    A column without labels has no classes.
+    A regression, and a column without any label, have no classes.
     """
     if task == "multilabel" or not labels:
         return tuple(labels)
@@ -513,8 +517,8 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
 
 
 def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
-    """Convert a column of classes to text, with missing values for unknown classes; also return whether all classes are
-    whole numbers.
+    """Convert a label column to text; unknown labels become missing values. Also return whether all labels are whole
+    numbers.
     """
     pa = arrow()
     column = rows.column(name)
@@ -532,8 +536,8 @@ def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
 
 
 def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
-    """The labels as float32: ``(rows,)`` for a regression, ``(rows, labels)`` of 0 and 1 for several labels; NaN if
-    unknown.
+    """The labels as float32, NaN if unknown: ``(rows,)`` numbers for a regression, ``(rows, labels)`` zeros and ones
+    for a multi-label task.
     """
     values = np.concatenate([Column(name, "number").numbers(rows)[0] for name in labels], axis=1)
     if task == "regression":
@@ -546,10 +550,10 @@ def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
 
 
 def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
-    """The ``strptime`` format of the dates in a text column; empty if some value is not a date.
-
-    Days come before months in dates with points (23.05.2024), or if the first number exceeds 12; otherwise ``order``
-    decides.
+    """The ``strptime`` format of the dates in a text column; empty if some value is not a date. ``order`` is ``dmy``,
+    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. Dates with points (23.05.2024)
+    or with a first number above 12 have the day first. Dates with a second number above 12 have the month first. Other
+    dates are ambiguous and raise an error.
     """
     known = rows.column(name).drop_null()
     parts = arrow().compute.extract_regex(known, DATE)
@@ -571,7 +575,7 @@ def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
 
 
 def _is_no_bit(values: np.ndarray) -> np.ndarray:
-    """Whether each number is neither 0 nor 1 nor missing."""
+    """A mask of the numbers that are neither 0 nor 1 nor missing."""
     return np.asarray(~np.isnan(values) & (values != 0) & (values != 1))
 
 
@@ -594,14 +598,17 @@ def _vectors(rows: TableFile, name: str, column: Any, size: int) -> tuple[np.nda
 
 
 def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
-    """The index of every text in ``among``, -1 for a text that is not in ``among``; and these texts."""
+    """The index of every text in ``among``, or -1 if ``among`` does not contain it; and the texts that ``among`` does
+    not contain.
+    """
     pa = arrow()
     places = places_among(texts, pa.array(among, pa.string()))
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
 def _hash_words(rows: TableFile, name: str, size: int) -> np.ndarray:
-    """float32 ``(rows, size)``: the hashed words of every text; the checksum of a word gives its column and its sign.
+    """Hash the words of every text into float32 ``(rows, size)``. The checksum of a word determines its column and its
+    sign.
 
     In a column of lists, each entry is one word. A checksum is the same on every machine and in every version of
     Python.
@@ -616,7 +623,7 @@ def _hash_words(rows: TableFile, name: str, size: int) -> np.ndarray:
 
 
 def alike(values: Sequence[str]) -> list[str]:
-    """The first two values that differ only by spaces or capitals, if any.
+    """The first two values that differ only in spaces or capital letters; empty if there are none.
 
     >>> alike(["Lyon", "Porto", "lyon "])
     ['Lyon', 'lyon ']

@@ -1,4 +1,4 @@
-"""The size of a graph, without loading it if possible."""
+"""Find the size of a graph, if possible without loading the graph."""
 
 from __future__ import annotations
 
@@ -35,44 +35,46 @@ class Shape:
     judged: int
     """The number of validation and test nodes."""
     known: str
-    """The source of these numbers."""
+    """Where these numbers come from, as text."""
     element: int = 4
-    """Bytes of one feature."""
+    """The number of bytes of one feature value."""
     weighted: bool = False
     folder: Path | None = None
     """The folder of a saved graph, whose arrays are memory-mapped and read on demand."""
 
     hops: int = 0
-    """The number of aggregates that are stored besides the features."""
+    """The number of aggregated copies of the features that are stored besides the features."""
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of a node id in the topology."""
+        """The size of a node id in ``indices``, in bytes."""
         return 4 if self.nodes < 2**31 else 8
 
     @property
     def topology_bytes(self) -> int:
-        """Bytes of ``indptr``, ``indices`` and the weights."""
+        """The size of ``indptr``, ``indices`` and the edge weights, in bytes."""
         return 8 * (self.nodes + 1) + (self.index_bytes + 4 * self.weighted) * self.edges
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the features and aggregates of one node."""
+        """The size of the features and aggregates of one node, in bytes."""
         return (1 + self.hops) * self.features * self.element
 
     @property
     def feature_bytes(self) -> int:
-        """Bytes of the features and aggregates of all nodes."""
+        """The size of the features and aggregates of all nodes, in bytes."""
         return self.nodes * self.row_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the graph with labels and masks."""
+        """The size of the graph, including labels and masks, in bytes."""
         return self.topology_bytes + self.feature_bytes + 11 * self.nodes
 
 
 def shape_of(name: str, split: str | None = None, root: str | None = None) -> Shape:
-    """The shape of a graph by name or path, with its split. A graph is loaded only if its size is unknown."""
+    """The shape of the graph ``name``, a name or a path, with the split ``split``. The graph is loaded only if its size
+    is unknown.
+    """
     query, path = query_of(name, split, root, seed=0), place(name)
     if query is None and path is not None and is_saved(path):
         return _of_folder(path, split)
@@ -96,7 +98,7 @@ def _counts(nodes: int, shares: Shares | None) -> tuple[int, int]:
 
 
 def _of_folder(path: Path, split: str | None) -> Shape:
-    """Read the shape of a saved graph from its header; of the arrays, only the masks are read."""
+    """Read the shape of a saved graph from its header. The masks are the only arrays that are read."""
     header = read_header(path)
     arrays = header["arrays"]
     n = arrays["indptr"]["shape"][0] - 1

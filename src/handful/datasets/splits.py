@@ -1,7 +1,7 @@
-"""Splits of nodes into training, validation and test, with exact sizes; equal arguments give equal splits.
+"""Splits of nodes into training, validation and test nodes, with exact sizes. Equal arguments give equal splits.
 
-Each function returns the three masks by their names in ``Graph``: ``graph.replace(**stratified_split(...))``.
-Fractions (``shares``) refer to the nodes with a label. If they sum to less than one, some nodes are in no mask.
+Each function returns the three masks, by their names in ``Graph``, as in ``graph.replace(**stratified_split(...))``.
+``shares`` are fractions of the labelled nodes. If they sum to less than 1, some nodes are in no mask.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Shares = tuple[float, float, float]
 RANDOM_HIGH: Shares = (0.50, 0.25, 0.25)
 RANDOM_LOW: Shares = (0.10, 0.10, 0.80)
 SPLIT = "stratified:60/20/20"
-"""The default split of a graph without a split."""
+"""The split that is drawn by default for a graph without a split."""
 BLOCK = 1 << 22
-"""The number of nodes that are marked at once."""
+"""The number of nodes that are written to a mask at a time."""
 NAMED: dict[str, Shares] = {"rh": RANDOM_HIGH, "rl": RANDOM_LOW}
 
 
 def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
-    """The number of nodes of each mask: the rounded fractions of ``count``; if they sum to 1, test gets all other
-    nodes.
+    """The number of nodes in each mask: the fractions of ``count``, rounded. If the fractions sum to 1, all remaining
+    nodes are test nodes.
 
     >>> sizes(11, (0.5, 0.25, 0.25)), sizes(10, (0.1, 0.1, 0.1))
     ((6, 3, 2), (1, 1, 1))
@@ -46,11 +46,11 @@ def sizes(count: int, shares: Shares) -> tuple[int, int, int]:
 
 
 def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None = None) -> Masks:
-    """Uniformly random masks.
+    """Draw uniformly random masks.
 
     Args:
         num_nodes: N.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
         seed: the same seed gives the same split.
         among: boolean ``(N,)``, the nodes to split; ``None`` for all nodes.
 
@@ -66,14 +66,12 @@ def random_split(num_nodes: int, shares: Shares, seed: int, among: Tensor | None
 
 
 def rank_split(rank: Tensor, shares: Shares) -> Masks:
-    """The nodes with the lowest ``rank`` are for training, the next for validation, the rest for test. ogbn-products
-    uses the sales rank.
-
+    """Split by rank: the nodes with the lowest ``rank`` are for training, the next for validation, the next for test.
     Among nodes of equal rank, the smaller id comes first.
 
     Args:
         rank: ``(N,)``, any numbers.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
 
     >>> rank_split(torch.tensor([30, 10, 20, 40]), (0.5, 0.25, 0.25))["train_mask"]
     tensor([False,  True,  True, False])
@@ -84,12 +82,12 @@ def rank_split(rank: Tensor, shares: Shares) -> Masks:
 def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dict[str, np.ndarray], list[float]]:
     """Split by time: the earliest nodes are for training, the next for validation, the last for test.
 
-    Also returns the first times of validation and test. Nodes with the same time are in the same mask: a boundary is
-    the change of time that is nearest to the fractions.
+    Also return the earliest time of the validation nodes and of the test nodes. Nodes with the same time are in the
+    same mask, so the sizes of the masks are only as close to the fractions as possible.
 
     Args:
         time: ``(N,)``, any numbers.
-        shares: the fractions of training, validation and test.
+        shares: the fractions of training, validation and test nodes.
         among: boolean ``(N,)``, the nodes to split; each must have a time.
 
     >>> masks, first = time_split(np.array([5.0, 1, 2, 2, 9, 7]), (0.5, 0.25, 0.25), np.ones(6, bool))
@@ -109,16 +107,17 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
 
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
-    """Random masks with the same class proportions, exact up to one node in training and two in the other masks.
+    """Draw random masks that have equal class proportions, up to one node per class in training and two in the other
+    masks.
 
-    The nodes are put in random order within their classes, one class after another. To draw k of n nodes, every
-    (n/k)-th node is taken, from a random start. So the sizes are exact, and every node has the same probability.
-    Regression labels are sorted by value, so that each mask has its share of small and large values. A node with
-    several labels belongs to its rarest label.
+    The nodes are sorted by class, with a random order within each class. To draw k of n nodes, every (n/k)-th node is
+    taken, from a random start. So the sizes are exact, and all nodes have the same probability. For regression, the
+    nodes are sorted by label, so that each mask has small and large values. A node with several labels counts as a node
+    of its rarest label.
 
     Args:
-        y: labels as in ``Graph``; nodes without a label are left out.
-        shares: the fractions of training, validation and test; their sum is at most 1.
+        y: labels as in ``Graph``; nodes without a label are in no mask.
+        shares: the fractions of training, validation and test nodes; their sum is at most 1.
         seed: the same seed gives the same split.
 
     >>> y = torch.tensor([0] * 8 + [1] * 4)
@@ -138,8 +137,8 @@ def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
 
 
 def _stratum(y: Tensor) -> Tensor:
-    """The sort key of the nodes: the class, the regression label, or the rarest of a node's labels; nodes without
-    labels come last.
+    """The sort key of each node: its class, its regression label, or its rarest label in a multi-label task. In a
+    multi-label task, nodes with no label come last.
     """
     if y.ndim == 1:
         return y
@@ -181,7 +180,7 @@ def check_seed(seed: Any) -> None:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether ``split`` describes a random split to draw, and is not the name of a split of a data set.
+    """Whether ``split`` describes a random split, such as ``random:60/20/20``, and is not a name such as ``rh``.
 
     >>> is_drawn("random:60/20/20"), is_drawn("rh")
     (True, False)
@@ -190,7 +189,7 @@ def is_drawn(split: str) -> bool:
 
 
 def shares_of(split: str) -> Shares | None:
-    """The fractions of training, validation and test of a random split; ``None`` for any other text.
+    """The fractions of training, validation and test nodes in a random split; ``None`` for any other text.
 
     >>> shares_of("rl"), shares_of("random:50/50/0"), shares_of("official")
     ((0.1, 0.1, 0.8), (0.5, 0.5, 0.0), None)
@@ -205,7 +204,9 @@ def shares_of(split: str) -> Shares | None:
 
 
 def _every_nth(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Systematic sampling: a mask of exactly ``size`` of ``count`` indices, evenly spaced from a random start."""
+    """Systematic sampling: a mask that selects exactly ``size`` of ``count`` indices, evenly spaced, with a random
+    start.
+    """
     steps = (np.arange(count + 1, dtype=np.int64) * size + rng.integers(max(count, 1))) // max(count, 1)
     return np.diff(steps) > 0
 

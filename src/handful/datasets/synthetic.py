@@ -1,11 +1,11 @@
 """``synthetic``: a degree-corrected block model of any size, with power-law degrees and class-dependent features.
 
 Classes have equal sizes. In a class of n nodes, the node of rank i has the weight w_i ∝ (i + i₀)^(-a) with a =
-1/(exponent − 1). So P(degree > k) falls as k^(1 − exponent), up to a cutoff that depends on i₀. There are N·degree/2
-pairs. One end is drawn by weight from all nodes, the other by weight from the same class (with probability
-``homophily``) or from another class. Loops are dropped and repeated pairs merged, so the graph is simple and its mean
-degree is a little below ``degree``. Every number is a hash of (seed, counter): threads and memory do not change the
-graph.
+1/(exponent − 1). So P(degree > k) falls as k^(1 − exponent), up to a cutoff that depends on i₀. N·degree/2 pairs of
+nodes are drawn. One end of a pair is drawn by weight from all nodes. The other end is drawn by weight from the same
+class (with probability ``homophily``) or from another class. Self-loops are dropped and repeated pairs are merged, so
+the graph is simple and its mean degree is a little below ``degree``. Every random number is a hash of (seed, counter),
+so the number of threads and the memory budget do not change the graph.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from handful.settings import Range, Share, check_fields
 from handful.storage import ARRAYS, saving, write_graph
 
 ORDER, START, PAIRS, MEANS, NOISE, SPLIT = range(6)
-"""The keys of the random streams."""
+"""The keys of the independent random streams."""
 PLACES = 1 << 18
-"""The number of nodes that are made at a time."""
+"""The number of nodes that are generated at a time."""
 LEAST = 64 << 20
 """The minimum working memory of ``write``, in bytes."""
 
@@ -48,14 +48,14 @@ class BlockModel:
     degree: float = 20.0
     """The mean degree before repeated pairs are merged."""
     exponent: Annotated[float, Range(2, 1000, open_low=True)] = 2.5
-    """The exponent of the degree distribution. It is above 2, since otherwise the mean degree is infinite."""
+    """The exponent of the degree distribution. It must be above 2, since otherwise the mean degree is infinite."""
     classes: Annotated[int, Range(2, 2**15)] = 10
     homophily: Share = 0.6
-    """The fraction of edges within a class."""
+    """The expected fraction of edges whose ends have the same class."""
     features: Annotated[int, Range(0, 2**20)] = 64
     """The number of features; 0 for a graph with only topology and labels."""
     signal: Annotated[float, Range(0, 1e6)] = 2.0
-    """The distance of the class means from the origin, in standard deviations of the noise."""
+    """The distance of each class mean from the origin, in standard deviations of the noise."""
     half: bool = False
     """Whether features are in float16."""
     bfloat16: bool = False
@@ -89,12 +89,12 @@ class BlockModel:
 
     @property
     def power(self) -> float:
-        """1 − a, the exponent of the cumulative weights."""
+        """1 − a: the exponent of the cumulative weight as a function of the rank."""
         return 1 - 1 / (self.exponent - 1)
 
     @property
     def shares(self) -> Shares:
-        """The fractions of training, validation and test."""
+        """The fractions of training, validation and test nodes."""
         rest = 1 - self.train - self.val
         return self.train, self.val, rest if self.test is None else self.test
 
@@ -103,8 +103,8 @@ class BlockModel:
 
 
 def _share(rank: Any, size: int, power: float, offset: float) -> Any:
-    """The cumulative weight of the ranks below ``rank`` in a class of ``size`` nodes; ``power`` is 1 − a, and
-    ``offset`` is i₀.
+    """The fraction of the weight of a class of ``size`` nodes that the ranks below ``rank`` have; ``power`` is 1 − a,
+    and ``offset`` is i₀.
     """
     low, high = offset**power, (size + offset) ** power
     return ((rank + offset) ** power - low) / (high - low)
@@ -113,8 +113,8 @@ def _share(rank: Any, size: int, power: float, offset: float) -> Any:
 def _offset(size: int, model: BlockModel) -> float:
     """The i₀ for which the largest expected degree k satisfies k²·homophily = size·degree.
 
-    Two nodes of degree k in one class are then drawn as a pair about once. Without this cutoff, hubs would be drawn as
-    pairs many times, and merging the repeated pairs would change the power law.
+    A pair of two such nodes of one class is then drawn about once. Without this cutoff, pairs of hubs would be drawn
+    many times, and merging the repeated pairs would change the power law.
     """
     cutoff = max(2 * model.degree, (size * model.degree / max(model.homophily, 1 / model.classes)) ** 0.5)
     low, high = 0.0, float(size)
@@ -126,17 +126,19 @@ def _offset(size: int, model: BlockModel) -> float:
 
 
 def _starts(model: BlockModel) -> np.ndarray:
-    """The first place of each class among the places 0 to N."""
+    """The first place (see ``_Pairs``) of each class, followed by N."""
     return np.array([model.nodes * c // model.classes for c in range(model.classes + 1)])
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of nodes. A place is an index into ``member``; the node at a place is the first end of some pairs."""
+    """The pairs of nodes. A place is an index into ``member``; the pairs of a place are those whose first end is its
+    node.
+    """
 
     model: BlockModel
     member: np.ndarray
-    """The nodes class by class, heaviest first."""
+    """The nodes, class by class; within a class, the node with the largest weight is first."""
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -144,10 +146,11 @@ class _Pairs:
         return np.array([_offset(int(size), self.model) for size in np.diff(_starts(self.model))])
 
     def first(self, lo: int, hi: int) -> np.ndarray:
-        """The index of the first pair of each place from ``lo`` to ``hi``, and the index after the last pair.
+        """The index of the first pair of each place from ``lo`` to ``hi - 1``, and the index after the last of these
+        pairs.
 
         The pairs of place p begin at ⌊pairs·share(p) + u⌋, so the number of pairs of a place is proportional to its
-        weight, up to one pair.
+        weight, up to rounding.
         """
         n, pairs = self.model.nodes, round(self.model.nodes * self.model.degree / 2)
         total, starts = [], _starts(self.model).tolist()
@@ -160,14 +163,16 @@ class _Pairs:
         return first if hi < n else np.append(first, pairs)
 
     def ends(self, lo: int, first: np.ndarray) -> np.ndarray:
-        """Draw the other end of every pair of the places from ``lo`` on; ``first`` has the first pair of each place."""
+        """Draw the other end of every pair. ``first`` is the result of the method ``first`` for places that start at
+        ``lo``.
+        """
         offset, power = self.offsets, self.model.power
         key, same = np.uint64(derive_seed(self.model.seed, PAIRS)), float(self.model.homophily)
         return draw_ends(first, _starts(self.model), self.member, offset, power, same, key, lo)
 
     def blocks(self, most: int) -> Blocks:
-        """Both ends of all pairs, in blocks of at most ``most`` pairs; a block may be larger if one place has more
-        pairs.
+        """Yield both ends of all pairs, in blocks of at most ``most`` pairs. A block is larger only if a single place
+        has more pairs.
         """
         for lo in range(0, self.model.nodes, PLACES):
             first = self.first(lo, min(lo + PLACES, self.model.nodes))
@@ -180,14 +185,14 @@ class _Pairs:
 
 
 def _order(model: BlockModel) -> np.ndarray:
-    """The nodes class by class, heaviest first."""
+    """The nodes, class by class; within a class, the node with the largest weight is first."""
     member = np.arange(model.nodes, dtype=index_dtype(model.nodes))
     generator(model.seed, ORDER).shuffle(member)
     return member
 
 
 def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
-    """int16 ``(N,)``, the class of every node."""
+    """The class of every node, int16 ``(N,)``."""
     y, start = np.empty(model.nodes, np.int16), _starts(model)
     for lo in range(0, model.nodes, PLACES):
         some = member[lo : lo + PLACES]
@@ -199,8 +204,8 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
 
 
 def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
-    """The features ``(N, features)``, in blocks of ``rows`` rows: the class mean, a vector of length ``signal`` in a
-    random direction, plus standard normal noise.
+    """Yield the features ``(N, features)`` in blocks of ``rows`` rows. The features of a node are the mean of its
+    class, a vector of length ``signal`` in a random direction, plus standard normal noise.
     """
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)
@@ -230,7 +235,8 @@ def generate(model: BlockModel) -> Graph:
 
 
 def write(model: BlockModel, path: Path, memory: int | str) -> None:
-    """Save the graph of a block model in the folder ``path``, with the same bytes as ``generate`` and ``save``.
+    """Write the graph of a block model to the folder ``path``. The files are the same as from ``generate`` and
+    ``save``.
 
     Args:
         model: a block model of any size that fits on the disk.
@@ -239,7 +245,7 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
             plus ``LEAST`` bytes of working memory.
 
     Raises:
-        HandfulError: the memory or the free space of the disk is not enough.
+        HandfulError: there is not enough memory or disk space.
     """
     name = f"synthetic with {model.nodes:,} nodes"
     edges = model.nodes * model.degree
@@ -270,7 +276,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _like(model: BlockModel) -> Graph:
-    """A small graph whose fields, except arrays, are equal to the fields of the model's graph."""
+    """A small graph that has the same fields as the model's graph, except for the arrays."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

@@ -1,6 +1,6 @@
-"""CSV and Parquet files, and tables in memory, read in blocks by pyarrow. Error messages have the file and the row.
+"""Read CSV files, Parquet files and tables in memory in blocks, with pyarrow. Error messages name the file and the row.
 
-The row number of a CSV file is the line number, with the header as row 1. Rows of other tables are counted from 1.
+In a CSV file, the number of a row is its line number, and the header is row 1. Rows of other tables are counted from 1.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from handful.errors import DatasetError, first_line
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
 BLOCK_BYTES = 1 << 27
-"""The bytes of a block. Blocks are large, since pyarrow rebuilds the lookup table of text ids for each block."""
+"""The size of a block, in bytes. Blocks are large, since pyarrow rebuilds the lookup table of text ids
+for each block.
+"""
 HEADER_BYTES = 1 << 22
-"""The number of bytes at the start of a file that are searched for a header."""
+"""The number of bytes at the start of a file that are read to find the header."""
 HEADLESS = ("source", "target", "weight")
 SAVE_AS = "save it again as UTF-8 (Excel: CSV UTF-8)"
 NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
-"""A column of distinct values is tested as an identifier only if it has at least this many rows."""
+"""A column with at most this many values is never an identifier."""
 UNNAMED = "unnamed "
-"""A column without a name in the header is named by this prefix and the column's number."""
+"""The name of a column without a name in the header is this prefix and the number of the column, counted from 1."""
 Source = Any
-"""A path; or a table in memory: of pandas, polars, pyarrow or anything else that exports Arrow, or a dictionary."""
+"""A path, or a table in memory: a table of pandas, polars, pyarrow or any package that exports Arrow data, or a
+dictionary.
+"""
 
 
 def arrow() -> Any:
-    """pyarrow, which is optional."""
+    """Import pyarrow, which is an optional dependency."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -49,12 +53,14 @@ def arrow() -> Any:
 
 
 class NotWholeError(DatasetError):
-    """A value in a column that must hold whole numbers."""
+    """A column that must have whole numbers has another value."""
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """In this context, an error of pyarrow about a broken file becomes one line with the file and the row."""
+    """A context manager that converts pyarrow's errors about a broken file to an error of one line, with the file and
+    the row.
+    """
     pa = arrow()
     try:
         yield
@@ -78,29 +84,30 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def empty(path: Path) -> DatasetError:
-    """The message for a table without rows."""
+    """The error for a table without rows."""
     return DatasetError(f"{path} has no rows: give a table with a row for every edge or node, below the column names")
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """One table: its column names, and its rows in blocks; after ``read``, also its columns."""
+    """A table. Its column names are read at once, its rows in blocks (``blocks``) or all together (``read``)."""
 
     path: Path
     names: tuple[str, ...]
     first_row: int = 1
     delimiter: str | None = None
-    """``None`` for Parquet and for a table in memory."""
+    """The delimiter of a CSV file; ``None`` for Parquet and for a table in memory."""
     table: Any = None
-    """The table of pyarrow, if it is in memory."""
+    """The pyarrow table, if the rows are in memory."""
     decimal: str = "."
     encoding: str = "utf-8"
 
     @classmethod
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
-        """Read the first lines. A CSV file has no header if its first row has only numbers. Lines at the top
-        that begin with ``#`` are skipped. ``decimal`` is the decimal mark of its numbers, and ``encoding`` is the
-        encoding of its text. For a table in memory, error messages use ``name``."""
+        """Open a table, and read its column names. A CSV file has no header if its first row has only numbers. Lines at
+        the top that begin with ``#`` are skipped. ``decimal`` is the decimal separator of a CSV file, and ``encoding``
+        is its text encoding. ``name`` is the name of a table in memory in error messages.
+        """
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
             return cls(Path(name), tuple(table.column_names), table=table)
@@ -128,7 +135,7 @@ class TableFile:
 
     @staticmethod
     def find(folder: Path, stem: str) -> Path:
-        """The table ``stem`` of a folder, such as ``edges.csv``."""
+        """The path of the table ``stem`` in a folder, such as ``edges.csv`` for ``edges``."""
         result = [file for file in sorted(folder.iterdir()) if file.name.split(".")[0] == stem and file.is_file()]
         if not result:
             raise DatasetError(f"{folder} has no table '{stem}' ({', '.join(stem + s for s in SUFFIXES)}): give one")
@@ -138,17 +145,18 @@ class TableFile:
 
     @property
     def named(self) -> list[str]:
-        """The columns with a name in the header; pandas writes its index as a column without a name."""
+        """The columns that have a name in the header. (pandas writes its index as a column without a name.)"""
         return [name for name in self.names if not name.startswith(UNNAMED)]
 
     def has(self, name: str) -> str:
-        """``name``, if there is a column of that name; else an error."""
+        """Return ``name`` if there is a column of this name; otherwise raise an error."""
         if name not in self.names:
             raise DatasetError(f"{self.path} has no column '{name}': its columns are {', '.join(self.names)}")
         return name
 
     def blocks(self, names: Sequence[str], types: dict[str, Any], multiline: bool = False) -> Iterator[tuple[int, Any]]:
-        """Record batches of the columns ``names``, each with the number of its first row; ``types`` apply to CSV only.
+        """Yield record batches of the columns ``names``, each with the number of its first row. ``types`` are for CSV
+        files only.
 
         ``multiline`` allows line breaks in quoted cells, which makes reading slower.
         """
@@ -172,7 +180,7 @@ class TableFile:
         if self.delimiter is None:
             yield from pa.parquet.ParquetFile(self.path).iter_batches(1 << 20, columns=names)
             return
-        # One thread: only then pyarrow's errors name the row. Parsing takes little of the time.
+        # One thread: otherwise pyarrow's errors do not name the row. Parsing takes little of the time.
         read = pa.csv.ReadOptions(
             block_size=BLOCK_BYTES,
             use_threads=False,
@@ -192,8 +200,9 @@ class TableFile:
     ) -> TableFile:
         """Read the whole table, or its columns ``names``, into memory.
 
-        The columns of a CSV file get the pyarrow type ``type``, or a type that fits their values; the columns ``texts``
-        are read as text. If ``count`` is given, a table with another number of rows raises an error.
+        The columns of a CSV file get the pyarrow type ``type`` or, if it is ``None``, a type that fits their values.
+        The columns in ``texts`` are read as text. If ``count`` is given, a table with another number of rows raises an
+        error.
         """
         wanted = [self.has(name) for name in (self.names if names is None else names)]
         types = (dict.fromkeys(wanted, type) if type else {}) | dict.fromkeys(texts, arrow().string())
@@ -208,15 +217,15 @@ class TableFile:
         return len(self.table)
 
     def column(self, name: str) -> Any:
-        """A column as one pyarrow array of its value type: dictionary encodings are resolved."""
+        """A column as one pyarrow array, without dictionary encoding."""
         column = self.table.column(self.has(name)).combine_chunks()
         if self.delimiter is not None and arrow().types.is_binary(column.type):
             raise self.error(f"column '{name}' {NOT_UTF}")
         return resolved(column) if len(self.table) else column
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """Convert columns of codes to text. A column of ``names`` in a CSV file has codes if its values are whole
-        numbers, some with leading zeros.
+        """Convert columns of codes, such as postal codes, to text. A column in ``names`` has codes if it is from a CSV
+        file and its values are whole numbers, some with leading zeros.
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
@@ -229,9 +238,10 @@ class TableFile:
         return replace(self, table=table)
 
     def is_identifier(self, name: str) -> bool:
-        """Whether a column has more than ``SOME_ROWS`` distinct whole numbers or texts of digits.
+        """Whether a column has more than ``SOME_ROWS`` values, which are all distinct, and all whole numbers or texts
+        of digits.
 
-        Numbers beyond 2⁵³ are always identifiers, since floating-point features cannot distinguish them.
+        Whole numbers beyond 2⁵³ need not be distinct, since floating-point features cannot tell them apart.
         """
         types, compute, known = arrow().types, arrow().compute, self.column(name).drop_null()
         if len(known) <= SOME_ROWS:
@@ -244,12 +254,12 @@ class TableFile:
         return integers and (float(np.abs(values).max()) >= 2**53 or len(np.unique(values)) == len(values))
 
     def text(self, name: str) -> Any:
-        """A column as text: whole numbers without a point, booleans as true and false."""
+        """A column as text. Whole numbers have no decimal point; booleans are ``true`` and ``false``."""
         with reading(self.path):
             return self.column(name).cast(arrow().string())
 
     def ids(self, name: str) -> Any:
-        """The ids of a node table, int64 or text; an error if ids are missing or repeated."""
+        """The ids of a node table, int64 or text. Missing or repeated ids raise an error."""
         column = self.column(name)
         self.refuse(column.is_null(), f"the node has no '{name}'")
         ids = self._plain_ids(column, name)
@@ -271,8 +281,8 @@ class TableFile:
         return ids
 
     def _plain_ids(self, column: Any, name: str) -> Any:
-        """Convert a column of ids to int64 if all are whole numbers that fit, else to text; fractions raise an
-        error.
+        """Convert a column of ids to int64 if all ids are whole numbers in the range of int64, otherwise to text.
+        Fractions raise an error.
         """
         pa = arrow()
         if pa.types.is_floating(column.type):
@@ -288,19 +298,22 @@ class TableFile:
                 return column.cast(pa.string())
 
     def error(self, words: str) -> DatasetError:
-        """An error message about the table, with its name."""
+        """An error about the table, whose message begins with its path."""
         return DatasetError(f"{self.path}: {words}")
 
     def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
-        """Raise an error if ``wrong``, boolean ``(rows,)``, is true for a row; see ``Faults.add``."""
+        """Raise an error if ``wrong``, boolean ``(rows,)``, is true for any row. ``words`` and ``values`` are as in
+        ``Faults.add``.
+        """
         if (faults := Faults().add(wrong, self.first_row, words, values)).count:
             raise DatasetError(f"{self.path}, {faults}")
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
-        """Convert a column to float64: numbers; dates and durations in days; times of day in hours; text dates by
-        ``format``.
+        """Convert a column to float64. Dates and durations are in days, times of day are in hours, and text dates are
+        parsed with ``format``.
 
-        Infinite values raise an error. If ``missing`` is set, missing values are NaN; otherwise they raise an error.
+        Infinite values raise an error. If ``missing`` is true, missing values become NaN; otherwise they raise an
+        error.
         """
         with reading(self.path):
             column = self.column(name)
@@ -316,7 +329,7 @@ class TableFile:
 
 
 def resolved(column: Any) -> Any:
-    """Convert a column to its value type, without dictionary encoding."""
+    """Remove the dictionary encoding of a column."""
     pa = arrow()
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -342,13 +355,17 @@ def _as_floats(column: Any) -> np.ndarray:
 
 
 def places_among(values: Any, among: Any) -> np.ndarray:
-    """The index of every value of a pyarrow array in the array ``among``; -1 for a value that is not in ``among``."""
+    """The index of each of ``values`` in ``among``, both pyarrow arrays; -1 for a value that ``among`` does not
+    contain.
+    """
     compute = arrow().compute
     return np.array(compute.fill_null(compute.index_in(values, value_set=among), -1))
 
 
 def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
-    """The index of every id in ``known``, -1 for an unknown id; and ``known``, with unknown ids added if ``grows``."""
+    """The index of every id in ``known``, and ``known`` itself. An unknown id has the index -1 or, if ``grows``, is
+    appended to ``known``.
+    """
     encoded = values.dictionary_encode()
     places = places_among(encoded.dictionary, known)
     if grows:
@@ -360,15 +377,16 @@ def number_ids(values: Any, known: Any, grows: bool) -> tuple[np.ndarray, Any]:
 
 @dataclass
 class Faults:
-    """Wrong rows of a table: the number of wrong rows, and descriptions of the first three."""
+    """The invalid rows of a table: their number, and descriptions of the first three."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add the message ``words`` for each row where ``wrong`` is true; the value of the row replaces ``{}``.
+        """Add the rows where ``wrong`` is true. Their description is ``words``, in which the row's value in ``values``
+        replaces ``{}``.
 
-        ``row`` is the number of the first row.
+        ``row`` is the row number of the first entry of ``wrong``.
         """
         at = np.flatnonzero(wrong)
         self.count += len(at)
@@ -382,7 +400,7 @@ class Faults:
 
 
 class Problems(list[str]):
-    """The errors of one table, collected for one message."""
+    """The errors in one table, which are collected and raised together."""
 
     def attempt(self, make: Callable[..., Any], *args: Any) -> Any:
         """Call ``make(*args)``, and return the result; if it raises an error, collect the error and return ``None``."""
@@ -392,7 +410,7 @@ class Problems(list[str]):
             self.append(str(error))
 
     def tell(self) -> None:
-        """Raise the collected errors, if any."""
+        """Raise one error with all collected messages, if there are any."""
         if len(self) == 1:
             raise DatasetError(self[0])
         if self:
@@ -401,7 +419,9 @@ class Problems(list[str]):
 
 
 def _in_memory(source: Any, name: str) -> Any:
-    """Convert a table to pyarrow. Tables of pandas and dictionaries are read column by column, for clear errors."""
+    """Convert a table to pyarrow. Tables of pandas and dictionaries are converted column by column, so that errors are
+    clear.
+    """
     pa = arrow()
     if not hasattr(source, "items"):
         return pa.table(source)
@@ -414,7 +434,7 @@ def _in_memory(source: Any, name: str) -> Any:
 
 
 def _typed(values: Any, column: str, name: str) -> Any:
-    """Convert one column to a pyarrow array, with NaN as missing; values of several types raise an error."""
+    """Convert one column to a pyarrow array. NaN becomes a missing value; values of several types raise an error."""
     pa = arrow()
     try:
         return pa.array(values, from_pandas=True)
@@ -429,7 +449,7 @@ def _typed(values: Any, column: str, name: str) -> Any:
 
 
 def _first_lines(path: Path, encoding: str) -> list[str]:
-    """The whole lines at the top of a text file."""
+    """The complete lines at the start of a text file."""
     with arrow().input_stream(str(path), compression="detect") as stream:
         block = stream.read(HEADER_BYTES)
     if block.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -440,12 +460,12 @@ def _first_lines(path: Path, encoding: str) -> list[str]:
 
 
 def read_matrix(path: Path, dtype: Any, count: int | None = None, columns: int | None = None) -> np.ndarray:
-    """Read a CSV file of numbers, without missing values, as an array ``(columns, rows)``.
+    """Read a CSV file of numbers that has no missing values, as an array ``(columns, rows)``.
 
     Args:
         path: a file with or without a header.
         dtype: the dtype of the array.
-        count: the number of rows, if known: a file of another length raises an error.
+        count: the expected number of rows; a file with another number of rows raises an error.
         columns: the number of columns to read; ``None`` for all.
     """
     source = TableFile.open(path)

@@ -1,1 +1,1 @@
-"""Draw findings: tables, charts and the page. This package does not import the studies."""
+"""Show findings as tables, charts and HTML pages. This package does not import the studies."""

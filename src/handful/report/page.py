@@ -1,5 +1,5 @@
-"""The page: one HTML file for findings. The page needs no network, has a light and a dark style, and works on phones
-and in print.
+"""The report: one HTML page that shows findings. The page needs no network, has a light and a dark style, and works on
+phones and in print.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from handful.version import __version__
 
 FINDING = "finding.json"
 VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
-"""The CSS variable of each colour of a specification. The variable also has a dark value."""
+"""For each light colour, the CSS variable that replaces it on the page. The variable has a light and a dark value."""
 
 
 def write_finding(finding: Finding, folder: Path) -> Path:
-    """Write a finding to ``folder``: the finding and its payload as JSON, the tables as text, the charts, and the page.
+    """Write a finding to ``folder``: the finding and its payload as JSON, the tables as Markdown, the charts as SVG,
+    and the page.
 
     Returns:
         The path of the page.
@@ -48,8 +49,8 @@ def write_finding(finding: Finding, folder: Path) -> Path:
 
 
 def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
-    """Read all findings in ``folder`` and its subfolders, without payloads; also return the error for each unreadable
-    file.
+    """Read all findings in ``folder`` and its subfolders, without their payloads. Also return an error message for each
+    unreadable file.
     """
     findings, unreadable = [], {}
     for file in sorted(folder.rglob(FINDING)):
@@ -62,7 +63,9 @@ def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """Render the page as HTML. ``title`` is the title of a page with several findings; a single finding has a title."""
+    """Render the page as HTML. ``title`` is the title of a page with several findings; a single finding has its own
+    title.
+    """
     charts: list[dict[str, Any]] = []
     sections = []
     for finding in findings:
@@ -89,7 +92,7 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
 
 
 def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
-    """Convert a chart to the form that the template and the script of the page need."""
+    """Convert a chart to the data that the template and the script of the page need."""
     stem = slug(chart.name if chart.name == finding.name else f"{finding.name}-{chart.name}")
     views = [
         {
@@ -120,8 +123,8 @@ def _template() -> Template:
 
 @cache
 def _vega() -> Markup:
-    """The script that draws charts in a browser. Bundling the script takes seconds, so the bundle is cached in a
-    file.
+    """The JavaScript code that draws charts in a browser. Making this bundle takes seconds, so it is
+    cached in a file.
     """
     kept = home() / f"vega-{version('vl-convert-python')}.js"
     try:

@@ -1,4 +1,6 @@
-"""Format tables for a terminal, Markdown, LaTeX and CSV. The best value is bold, the second best is in italics."""
+"""Format tables for a terminal, Markdown, LaTeX and CSV. The best value is bold and the second best is in italics,
+except in CSV.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ def csv(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """Format a table as a LaTeX float with the title as caption; the document needs ``\\usepackage{booktabs}``."""
+    """Format a table as a LaTeX float with its title as the caption. The document needs ``\\usepackage{booktabs}``."""
     marks = {0: "{}", 1: r"\textbf{{{}}}", 2: r"\textit{{{}}}"}
     head = list(map(latex_text, table.head))
     rows = [[marks[cell.rank].format(latex_text(cell.text)) for cell in row] for row in table.rows]
@@ -72,7 +74,7 @@ def latex(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Format ``text`` for LaTeX: special characters are escaped, and symbols are in math mode.
+    """Convert ``text`` to LaTeX: special characters are escaped, and symbols such as ± are written in math mode.
 
     >>> latex_text("72.51 ± 0.19 %")
     '72.51 $\\\\pm$ 0.19 \\\\%'

@@ -1,6 +1,7 @@
-"""Convert a chart to a Vega-Lite specification. The page draws it in the browser; ``draw`` draws it into a file.
+"""Convert a chart to a Vega-Lite specification. The HTML page draws the specification in the browser; ``draw`` draws it
+into a file.
 
-``assets/chart.json`` has the common style of all charts. This module adds data, scales and names.
+``assets/chart.json`` has the common style of all charts. This module adds the data, the scales and the titles.
 """
 
 from __future__ import annotations
@@ -25,23 +26,25 @@ from handful.finding import Axis, Chart, Finding, Mark, Series, View
 
 ASSETS = files("handful.report") / "assets"
 COLORS: dict[str, list[str]] = json.loads((ASSETS / "colors.json").read_text(encoding="utf-8"))
-"""The light and dark colours. A specification has the light colours. The page replaces these by CSS variables."""
+"""The light and the dark value of each colour, by name. A specification has the light colours. The page replaces them
+by CSS variables.
+"""
 LIGHT = {name: light for name, (light, _) in COLORS.items()}
 PALETTE = [*LIGHT.values()][5:]
 TEXT = Template((ASSETS / "chart.json").read_text(encoding="utf-8"))
 LOOK: dict[str, dict[str, Any]] = json.loads(TEXT.substitute(LIGHT))
 SHARED = LOOK["shared"]
-"""The common part of every specification: the style, the names of hidden series, and the width of the plot (if
-known).
+"""The part that all specifications share: the style, and parameters for the names of the hidden series and the width of
+the plot.
 """
 FORMATS: dict[str, Callable[[str], bytes]] = {
     "svg": str.encode,
     "png": partial(vl_convert.svg_to_png, scale=2),
     "pdf": vl_convert.svg_to_pdf,
 }
-"""The function that converts SVG to the bytes of a file, by the suffix of the file."""
+"""For each file suffix, the function that converts SVG text to the bytes of the file."""
 FEW = 24
-"""Lines with at most this many points show their points."""
+"""A line with at most this many points is drawn with a dot at each point."""
 LETTER = 7.0
 """The approximate width of a letter in pixels."""
 WIDTH, HEIGHT = 560, 280
@@ -50,7 +53,7 @@ MOST_TICKS = 7
 
 
 def spec(chart: Chart) -> dict[str, Any]:
-    """The specification of the first view of a chart; if the views are panels, of all views.
+    """The specification of a chart. It shows all views if they are panels, otherwise only the first view.
 
     >>> view = View("loss", "line", Axis("epoch"), Axis("loss", log=True), [Series("RNS", [1, 2], [3.0, 0.3])])
     >>> spec(Chart("curves", "Training", [view]))["layer"][0]["encoding"]["y"]["axis"]["title"]
@@ -64,7 +67,7 @@ def spec(chart: Chart) -> dict[str, Any]:
 
 
 def panel_columns(panels: int) -> int:
-    """The number of panels per row.
+    """The number of panels per row, if there are ``panels`` panels.
 
     >>> [panel_columns(n) for n in (1, 2, 3, 4, 5, 8)]
     [1, 2, 3, 2, 3, 4]
@@ -73,7 +76,7 @@ def panel_columns(panels: int) -> int:
 
 
 def view_spec(view: View, chart: Chart) -> dict[str, Any]:
-    """The specification of one view of ``chart``, without ``SHARED``."""
+    """The specification of one view of ``chart``, without the part ``SHARED``."""
     view = _named_categories(view)
     if chart.together:
         width, height, panels = PANEL_WIDTH, PANEL_HEIGHT, chart.views
@@ -98,8 +101,8 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
-    """For each series of a view: its name, its colour, and whether its numbers are from the paper; empty if no legend
-    is needed.
+    """The legend of a view: for each series its name, its colour, and whether its numbers are from the paper. Empty if
+    no legend is needed.
     """
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
@@ -109,7 +112,7 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Draw ``spec(chart)`` into the file ``path``; the suffix gives the format, ``svg``, ``png`` or ``pdf``.
+    """Draw ``spec(chart)`` into the file ``path``. Its suffix determines the format: ``svg``, ``png`` or ``pdf``.
 
     Raises:
         HandfulError: the file has another suffix.
@@ -122,8 +125,8 @@ def draw(chart: Chart, path: Path) -> None:
 
 
 def write_charts(finding: Finding, folder: Path) -> list[Path]:
-    """Draw every chart of ``finding`` into ``folder``: the first view as ``NAME.svg``, the other views as
-    ``NAME-VIEW.svg``.
+    """Draw every chart of ``finding`` into files in ``folder``: the first view, or all panels, as ``NAME.svg``; each
+    other view as ``NAME-VIEW.svg``.
     """
     written = []
     for chart in finding.charts:
@@ -135,7 +138,7 @@ def write_charts(finding: Finding, folder: Path) -> list[Path]:
 
 
 def slug(text: str) -> str:
-    """Convert ``text`` to a part of a file name.
+    """Convert ``text`` to lower-case words with hyphens, for a file name.
 
     >>> slug("ogbn-arxiv: R(w)")
     'ogbn-arxiv-r-w'
@@ -147,13 +150,13 @@ def slug(text: str) -> str:
 
 
 def _layer(name: str, **encoding: Any) -> dict[str, Any]:
-    """The layer ``name`` of ``chart.json``, with more encodings."""
+    """The layer ``name`` of ``chart.json``, with the additional encodings ``encoding``."""
     layer = LOOK["layers"][name]
     return {**layer, "encoding": {**layer.get("encoding", {}), **encoding}}
 
 
 def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], legend: Any) -> dict[str, Any]:
-    """The layer of all series with the same mark: first the error bars or bands, then the marks on top."""
+    """The Vega layer for all series with the mark ``mark``, including their error bars or bands."""
     series = [one for one in view.series if (one.mark or view.mark) == mark]
     styles = {
         one.name: (_color(one), LIGHT["card"] if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
@@ -167,7 +170,7 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
     main = {"stroke": stroke, "fill": fill, "tooltip": _tooltip(view)}
     spread = any(one.low or one.high for one in series)
     color = {"value": LIGHT["ink"]} if mark == "bar" else {"field": "hue", "type": "nominal", "scale": None}
-    # An unknown end is at the point itself, without a cap.
+    # If an end of an error bar is unknown, the bar ends at the point itself, without a cap.
     whiskers = [_layer("range", stroke=color), _layer("from", fill=color), _layer("to", fill=color)] if spread else []
     if mark == "line":
         dots = "few" if all(len(one.x) <= FEW for one in series) else "many"
@@ -191,9 +194,11 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
 
 
 def _rows(view: View, series: Series, gaps: bool = False) -> list[dict[str, Any]]:
-    """A row for each point. With ``gaps``, a missing number also has a row, and a line has a gap there.
+    """The data of a series: a row for each point. If ``gaps``, a missing number also has a row, so that a line has a
+    gap there.
 
-    ``low`` and ``high`` are the values of the series; ``from`` and ``to`` are the drawn ends.
+    In a row, ``low`` and ``high`` are the values of the series, and ``from`` and ``to`` are the ends of the error bar
+    as it is drawn.
     """
     rows = []
     unknown = [None] * len(series.x)
@@ -235,7 +240,9 @@ def _legend(view: View, width: int) -> dict[str, Any]:
 
 
 def _named_categories(view: View) -> View:
-    """If all series have one point in the same category, their names become the categories."""
+    """If each series has one point, and all points are in the same category, use the names of the
+    series as categories.
+    """
     if len(view.x.of) != 1 or len(view.series) < 2 or any(len(series.x) != 1 for series in view.series):
         return view
     names = [series.name for series in view.series]
@@ -243,7 +250,7 @@ def _named_categories(view: View) -> View:
 
 
 def _crowded(view: View) -> bool:
-    """Whether a category has points of several series, which are then drawn side by side."""
+    """Whether several series have points in the same category. Such points are drawn side by side."""
     places = [place for series in view.series for place in set(series.x)]
     return bool(view.x.of) and len(places) > len(set(places))
 
@@ -260,7 +267,9 @@ def _shown(value: Any, log: bool) -> bool:
 
 
 def _axis(view: View, which: str, width: int) -> dict[str, Any]:
-    """The position channel of an axis: the scale with its domain, and the axis with ticks and labels."""
+    """The Vega-Lite position channel for the axis ``which``: the scale with its domain, and the axis with its ticks and
+    labels.
+    """
     axis: Axis = getattr(view, which)
     log = axis.log and not (which == "x" and axis.ticks)
     title = wrap(f"{axis.label} (log)".strip() if log else axis.label, max(28, int(width / 7)))
@@ -280,8 +289,8 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten and, if there is room, 2 and 5 times the powers of ten; empty if fewer than two ticks are in the
-    range.
+    """The ticks of a log axis: powers of ten and, if there is room, 2 and 5 times the powers of ten. Empty if fewer
+    than two of them are in the range.
 
     >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
     ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])
@@ -296,14 +305,18 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _bands(view: View) -> dict[str, Any]:
-    """The scale of categories, in order. Padding keeps few bars narrow, and the bars of a category close together."""
+    """The scale of an axis of categories. The padding keeps bars narrow if there are few, and keeps the bars of a
+    category together.
+    """
     alone = max(0.3, 1 - 0.12 * len(view.x.of)) if view.mark == "bar" else 0.0
     inner = 0.3 if _crowded(view) else alone
     return {"type": "band", "domain": view.x.of, "paddingInner": inner, "paddingOuter": inner / 2}
 
 
 def _category_labels(names: Sequence[str]) -> dict[str, Any]:
-    """The labels of categories: on several lines if there is room, otherwise slanted."""
+    """The label settings of an axis of categories. Labels have several lines if there is room; otherwise they are
+    slanted.
+    """
     lines = [wrap(name, 14) or [""] for name in names]
     room = len(names) * (max(len(line) for name in lines for line in name) * LETTER + 12)
     slanted = f"(across || width) < {room:.0f}"
@@ -314,7 +327,9 @@ def _category_labels(names: Sequence[str]) -> dict[str, Any]:
 
 
 def domain(view: View, which: str) -> tuple[float, float]:
-    """The ends of a numeric axis, with padding. Bars start at 0, or below the lowest value on a log scale."""
+    """The lower and upper end of a numeric axis, with padding. Bars start at 0; on a log scale, below
+    the lowest value.
+    """
     axis: Axis = getattr(view, which)
     fields = ("x",) if which == "x" else ("y", "low", "high")
     given = [value for one in view.series for name in fields for value in getattr(one, name)]

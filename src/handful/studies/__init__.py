@@ -35,15 +35,15 @@ STUDIES = {
     "mean-field": "sizes.mean_field",
     "survey": "survey.run",
 }
-"""The module of this package and the function of each study."""
+"""For each study, its module in this package and its function."""
 FIXED = ("implicit", "backward-error", "bias-bound", "degree-law", "explicit-penalty")
-"""The studies without the option ``epochs``."""
+"""The studies that do not have the option ``epochs``."""
 ONLY = {
     "tune_each": ("parts", "fanout", "survey"),
     "optimizer": ("backward-error",),
     "epochs": tuple(name for name in STUDIES if name not in FIXED),
 }
-"""For each option of ``Request`` that only some studies have: the names of these studies."""
+"""For each option of ``Request`` that only some studies accept, the names of these studies."""
 
 __all__ = ["BUDGETS", "STUDIES", "Request", "run_study", "study_folder", "study_names"]
 
@@ -54,7 +54,7 @@ def study_names() -> dict[str, str]:
 
 
 def run_study(name: str, request: Request) -> Finding:
-    """Run a study, and return its finding; the facts include the budget, the seeds and the device of the request.
+    """Run a study, and return its finding. Its facts include the budget, the seeds and the device of the request.
 
     >>> run_study("degree-law", Request(budget="smoke")).name
     'degree-law'

@@ -1,4 +1,4 @@
-"""The finding of a trained experiment: the result of each seed, and an assessment by class and by node."""
+"""Make the finding of a trained experiment: the result of each seed, and an assessment by class and by node."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.vocabulary import number, shown, spaced, title, words
 
 MATRIX = 12
-"""The maximum number of classes for a full confusion matrix. For more classes, the most frequent confusions are
-listed."""
+"""The maximum number of classes for a full confusion matrix. If there are more classes, the most frequent confusions
+are listed.
+"""
 LISTED = 20
-"""The maximum number of confusions in this list."""
+"""The maximum number of confusions that are listed if there are more than ``MATRIX`` classes."""
 
 
 def summary_finding(summary: Summary, folder: Path, memory: int | str | None = None, baselines: bool = True) -> Finding:
-    """Make the finding of an experiment: a row per seed, the assessment of the averaged seeds, and the baselines.
+    """Make the finding of an experiment: a row per seed, the assessment of the average over the seeds, and the
+    baselines.
 
-    The decision threshold and the class weights of the average are written to ``folder``, for predictions.
+    The decision threshold and the class weights for the average are written to ``folder``; predictions use them.
 
     Args:
         summary: the results of the experiment.
         folder: the folder of its records.
-        memory: the memory budget of the run, if any. With a budget there are no baselines.
+        memory: the memory budget of the run, if any. If there is a budget, no baselines are trained.
         baselines: whether to train baselines.
     """
     made, opened, payload = summary.experiment, open_run(folder), summary.to_json()
@@ -78,7 +80,9 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
 
 
 def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baseline]) -> str:
-    """Make the title: the labels, the number of nodes, the metric of the model, and the metrics of the baselines."""
+    """Make the title of the finding: the label, the number of nodes, and the metrics of the model and
+    of two baselines.
+    """
     what = ", ".join((graph.schema or {}).get("labels", ())) or "labels"
     blind = [one for one in found if not one.sees_graph]
     values = {spaced(metric.name): value} | {one.name: one.test for one in found[:1]}
@@ -88,7 +92,7 @@ def headline(graph: Graph, metric: Metric, value: float, found: Sequence[Baselin
 
 
 def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Metric) -> Chart:
-    """Chart the test metric of the baselines without the graph, of the baselines with the graph, and of the model."""
+    """Chart the test metrics of the baselines that ignore the graph, of the baselines that use it, and of the model."""
     bars: dict[str, dict[str, float]] = {"without the graph": {}, "with the graph": {}, model: {model: value}}
     for one in found:
         name = one.name.replace("own and neighbours'", "all").removesuffix(" columns")
@@ -103,13 +107,13 @@ def added_chart(model: str, value: float, found: Sequence[Baseline], metric: Met
 
 @dataclass(frozen=True)
 class Judged:
-    """The assessment of the averaged seeds; of the best seed, if each seed has its own split.
+    """The assessment of the average over the seeds. If each seed has its own split, only the best seed is assessed.
 
     Args:
         result: the assessment.
-        seeds: the seeds in the average.
-        interval: the 95% interval of the metric, over nodes and seeds.
-        decision: the rule that turns probabilities into a class.
+        seeds: the seeds that are averaged.
+        interval: the 95% confidence interval of the metric, over nodes and seeds.
+        decision: the rule that converts probabilities to a class.
     """
 
     result: Assessment
@@ -119,12 +123,12 @@ class Judged:
 
     @property
     def which(self) -> str:
-        """The seeds, in words."""
+        """A text that names the seed, or says how many seeds are averaged."""
         return f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"average of {len(self.seeds)} seeds"
 
     def say(self, metric: Metric, model: str, found: Sequence[Baseline]) -> list[str]:
-        """Describe the assessment in sentences: whether the model predicts only one class, its gain over the baselines,
-        and its metric with the interval.
+        """Describe the assessment in sentences: whether the model always predicts the same class, its gain over the
+        baselines, and its metric with the confidence interval.
         """
         value, (low, high) = self.result.metrics[metric.name][self.result.nodes], self.interval
         taken = [i for i, column in enumerate(zip(*self.result.confusion, strict=True)) if any(column)]
@@ -140,7 +144,7 @@ class Judged:
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
-    """Assess a run on ``graph``, by exact inference within the budget ``memory``."""
+    """Assess a run on ``graph``, with exact inference within the memory budget ``memory``."""
     asked = opened.experiment
     assert asked is not None
     runs = [opened.result] if opened.own_splits else opened.results
@@ -154,7 +158,7 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
 
 
 def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
-    """Make a table with a row per seed."""
+    """Make a table of the results, with a row per seed."""
     unit = " (%)" if metric.percent else ""
     head = ["seed", f"val{unit}", f"test{unit}", "best epoch", "epochs", "steps", "seconds", "peak RAM (GiB)"]
     rows = []
@@ -165,8 +169,8 @@ def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
 
 
 def say_summary(summary: Summary, metric: Metric) -> str:
-    """Describe the result in sentences: the test and validation metrics, skipped batches, the time of METIS, and
-    divergence.
+    """Describe the results in sentences: the test and validation metrics, skipped batches, the time of the preparation
+    (METIS, the first hop), and diverged runs.
     """
     record = summary.to_json()
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
@@ -187,8 +191,8 @@ def say_summary(summary: Summary, metric: Metric) -> str:
 
 
 def describe_labels(graph: Graph) -> str:
-    """Describe the task of a graph, its positive class, and classes without training nodes; empty for an ordinary
-    task.
+    """Describe the task of a graph, its positive class, and the classes without training or validation nodes. Empty if
+    there is nothing to say.
     """
     if graph.kind == "regression":
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"
@@ -216,7 +220,7 @@ def describe_labels(graph: Graph) -> str:
 
 
 def assessment_tables(judged: Assessment, where: str) -> list[Table]:
-    """Make tables of all metrics, of the results per class, of the confusions, and of the worst mistakes."""
+    """Make up to four tables: all metrics, the results per class, the confusions, and the worst mistakes."""
     splits = list(next(iter(judged.metrics.values())))
     by_metric = [(METRICS[name], values) for name, values in judged.metrics.items()]
     measured = [[one.label(), *(one.text(values[split]) for split in splits)] for one, values in by_metric]
@@ -234,7 +238,7 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
 
 
 def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) -> Table:
-    """Make a table of records, with fractions in percent."""
+    """Make a table of the records ``rows``; fractions are shown in percent."""
     names = [name for name in rows[0] if name != key]
     plain = ("train", "val", "test", "number", "true", "predicted", "error")
     head = list(map(spaced, names))
@@ -261,8 +265,8 @@ def _confusions(judged: Assessment, where: str) -> Table:
 
 
 def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
-    """Chart the calibration and the ranking of a classifier; for a regression, the predicted against the true
-    values.
+    """Chart the calibration and the ranking of a classifier; for a regression, chart the predicted values against the
+    true values.
     """
     if judged.points:
         true, guess = map(list, zip(*judged.points, strict=True))

@@ -1,4 +1,5 @@
-"""Baselines without a GNN: the majority class, label propagation, models of scikit-learn with and without neighbours.
+"""Baselines without a GNN: the majority class, label propagation, and scikit-learn models with and without the features
+of neighbours.
 
 Baselines use the same training nodes and the same metric as the GNN. The inputs of a node never include its own label.
 """
@@ -31,27 +32,27 @@ from handful.training.record import read_json
 
 BASELINES = "baselines.json"
 NODES = 20_000
-"""The maximum number of training nodes for the fit of a model."""
+"""The maximum number of training nodes to which a scikit-learn model is fitted."""
 COLUMNS = 256
-"""The maximum number of columns. More columns are replaced by principal components of the ``WIDEST`` columns with the
-largest variance.
+"""The maximum number of features. If there are more, they are replaced by this many principal components of the
+``WIDEST`` features with the largest variance.
 """
 WIDEST = 1024
 LARGEST = 1 << 28
-"""The maximum number of values in the columns of all nodes and of their neighbours."""
+"""The maximum number of values in the feature matrix that includes the features of neighbours."""
 BOOSTED = 2_000_000
-"""The maximum of nodes · columns · classes for gradient boosting; larger problems would take minutes."""
+"""The maximum of training nodes × features × classes for gradient boosting. Larger problems would take minutes."""
 ROUNDS = 30
 """The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
-"""Values of C for logistic regression, chosen by validation."""
+"""The values of C for logistic regression; the validation metric selects one of them."""
 FLOOR = 1e-9
-"""The smallest probability."""
+"""The minimum probability of a class. Smaller probabilities are replaced by this value."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """The result of a baseline: whether it uses the edges (``sees_graph``), its metrics and its seconds."""
+    """The result of a baseline: whether it uses the edges (``sees_graph``), its metrics, and its time in seconds."""
 
     name: str
     sees_graph: bool
@@ -61,7 +62,7 @@ class Baseline:
 
 
 def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """Run all baselines on a graph; also return notes on baselines that are left out or use less data.
+    """Run all baselines on a graph. Also return notes about baselines that were left out or used less data.
 
     Args:
         graph: a graph with features, labels and a split.
@@ -85,7 +86,9 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
 
 
 def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
-    """Read the baselines from the file ``path``; if it does not exist, run the baselines and write it."""
+    """Read the results of the baselines from the file ``path``. If the file does not exist, run the baselines and write
+    it.
+    """
     if not path.exists():
         found, notes = run_baselines(graph, metric)
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
@@ -95,7 +98,7 @@ def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Basel
 
 
 def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
-    """The name of each baseline, whether it uses the edges, and a function that computes outputs ``(N, outputs)``."""
+    """For each baseline, yield its name, whether it uses the edges, and a function that computes its outputs."""
     graph = made.graph
     constant = {"regression": "mean", "multilabel": "share of each label"}.get(graph.kind, "majority class")
     yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
@@ -122,7 +125,7 @@ def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[s
 
 
 class _Columns:
-    """The columns of all nodes, computed at first use."""
+    """The input features of the baselines for all nodes, which are computed on first use."""
 
     def __init__(self, graph: Graph) -> None:
         assert graph.y is not None
@@ -140,12 +143,14 @@ class _Columns:
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
-        """float32 ``(N, columns)``: the columns of the nodes; with ``near``, also the columns of their neighbours."""
+        """The features of the nodes, float32 ``(N, columns)``; if ``near``, also the features of their neighbours."""
         return self.with_neighbours if near else self.own
 
     @cached_property
     def own(self) -> Tensor:
-        """The features in a common unit; if there are too many features, the principal components."""
+        """The features of the nodes after ``_in_one_unit``. If there are more than ``COLUMNS`` features, their
+        principal components.
+        """
         assert self.graph.x is not None
         x = self.graph.x.to(torch.float32)
         if x.shape[1] > COLUMNS:
@@ -158,21 +163,25 @@ class _Columns:
 
     @cached_property
     def with_neighbours(self) -> Tensor:
-        """x, A·x, A²·x, the degree, and the mean label of neighbours that are training nodes."""
+        """The features x, A·x and A²·x, where A is the mean over neighbours; the degree; and the result of
+        ``neighbour_labels``.
+        """
         hops = outputs_of(Aggregates(self.own.shape[1], 2, "mean"), self.graph.replace(x=self.own))
         degree = torch.log1p(full_adjacency(self.graph).degree.to(torch.float32))[:, None]
         own, *more = (self._in_one_unit(block) for block in (*hops.chunk(3, 1), degree))
         return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
-        """Shift ``x`` to mean 0, and divide it by a common factor, so that the mean variance of the columns is 1."""
+        """Shift each column of ``x`` to mean 0, and divide all columns by the same factor, so that their mean variance
+        is 1.
+        """
         some = x[self.fitted]
         return (x - some.mean(0)) / some.var(0).mean().sqrt().clamp_min(1e-6)
 
 
 def targets(graph: Graph) -> tuple[Tensor, Tensor]:
-    """Two arrays, float32 ``(N, K)``: the labels of training nodes, with a column for each class, label or regression
-    target; and a mask of the known labels. Both arrays are 0 for other nodes.
+    """The labels of the training nodes, with a column for each class, label or regression target; and a mask of the
+    known labels. Both are float32 ``(N, K)`` and 0 for all other nodes.
     """
     assert graph.y is not None
     y = graph.y
@@ -184,16 +193,16 @@ def targets(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def prior(graph: Graph) -> Tensor:
-    """float32 ``(1, K)``: the fractions of the classes or labels among the training nodes; for a regression, the
-    mean.
+    """The fraction of each class or label among the training nodes, float32 ``(1, K)``; for a regression, the mean
+    target.
     """
     y, known = targets(graph)
     return y.sum(0, keepdim=True) / known.sum(0, keepdim=True).clamp_min(1)
 
 
 def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
-    """float32 ``(N, K)``, the mean label of a node's neighbours that are training nodes; and the fraction of such
-    neighbours.
+    """The mean label of each node's neighbours that are training nodes, float32 ``(N, K)``; and the fraction of
+    neighbours that are training nodes.
 
     Self-loops do not count. A node without such neighbours gets the mean label of all training nodes.
 
@@ -209,7 +218,9 @@ def neighbour_labels(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def propagate_labels(graph: Graph) -> Tensor:
-    """float32 ``(N, K)``: the labels of training nodes, spread along the edges by repeated means."""
+    """Label propagation, float32 ``(N, K)``: the labels of training nodes are fixed, and all other nodes repeatedly
+    take the mean over their neighbours.
+    """
     layer = full_adjacency(graph)
     y, known = targets(graph)
     start = torch.where(known > 0, y, prior(graph))
@@ -223,7 +234,9 @@ def propagate_labels(graph: Graph) -> Tensor:
 
 
 def _outputs(values: Tensor, graph: Graph) -> Tensor:
-    """Convert probabilities to outputs of a model: log-probabilities of classes, log-odds of labels."""
+    """Convert probabilities to model outputs: log-probabilities of classes, or log-odds of labels. Regression values do
+    not change.
+    """
     if graph.kind == "regression":
         return values
     values = values.clamp(FLOOR, 1 - FLOOR)
@@ -231,7 +244,7 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
 
 
 def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
-    """The linear models, one of which is chosen by validation; and gradient boosting."""
+    """The linear models, of which the validation metric selects one; and the gradient boosting model."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -250,11 +263,11 @@ def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> 
 
 
 def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
-    """Fit a model, and return its outputs. Classes without training nodes have the smallest probability."""
+    """Fit a model, and return its outputs. Classes without training nodes get the probability ``FLOOR``."""
     from threadpoolctl import threadpool_limits
 
     x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
-    # More threads do not make such small models faster; on a busy machine they make them slower.
+    # More threads do not make such small models faster; on a busy machine, they make them slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on convergence: a baseline may stop early
         model.fit(x[made.fitted], made.goal.numpy())
@@ -270,25 +283,27 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
-    """The baseline with the best validation metric; if there are no validation nodes, with the best test metric."""
+    """The baseline with the best validation metric. If there are no validation nodes, the baseline with the best test
+    metric.
+    """
     judged = "test" if found[0].val != found[0].val else "val"
     return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)
 
 
 def baseline_table(found: Sequence[Baseline], metric: Metric) -> Table:
-    """Make a table with a row per baseline."""
+    """Make a table of the results, with a row per baseline."""
     rows = [[one.name, metric.text(one.val), metric.text(one.test), f"{one.seconds:.1f}"] for one in found]
     unit = " (%)" if metric.percent else ""
     return text_table("Without a GNN", ["baseline", f"val{unit}", f"test{unit}", "seconds"], rows)
 
 
 def say_added(name: str, test: float, half: float, found: Sequence[Baseline], metric: Metric) -> str:
-    """Describe in sentences the gain of a GNN over the best baseline, and the gain from the graph.
+    """Describe, in sentences, how much a GNN gains over the best baseline, and how much the graph adds to the features.
 
     Args:
         name: the name of the GNN.
         test: the test metric of the GNN.
-        half: half of the 95% interval of the GNN. A smaller difference does not count.
+        half: the half-width of the GNN's 95% confidence interval. Smaller differences count as zero.
         found: the baselines.
         metric: the metric of the GNN and the baselines.
     """

@@ -1,8 +1,8 @@
-"""The options of a study (``Request``), the amount of training per budget, and the experiments of studies.
+"""The options of a study (``Request``), the amount of training for each budget, and the experiments that studies run.
 
-``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small model, few
-epochs, and one learning rate and dropout for all methods. These two budgets make the same comparison, but do not reach
-the paper's accuracies.
+The budget ``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small
+model, few epochs, and the same learning rate and dropout for all methods. These two budgets make the same comparisons
+as ``paper``, but do not reach its accuracies.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ class Request:
     """The options of a study.
 
     Args:
-        graph: the name or path of a graph; by default the graph of the study.
+        graph: the name or path of a graph; by default, the study chooses the graph.
         split, root: as for ``handful.load``.
         budget: the amount of computation: ``smoke``, ``laptop`` or ``paper``.
         seeds: the seeds; by default the seeds of the budget.
-        epochs: the epochs of each run under ``laptop`` and ``smoke``; by default the epochs of the study.
-        device: the device of the runs.
-        out: the folder of the runs. Finished runs are not repeated.
+        epochs: the number of epochs per run, for ``laptop`` and ``smoke``; by default, the study chooses the number.
+        device: the device on which the runs train.
+        out: the folder for the runs. Finished runs are not repeated.
         jobs: the number of parallel runs; by default 1 on this machine, or the capacity of a cluster.
         executor: ``local`` for this machine, or ``ray`` for a cluster.
-        tune_each: the number of tuning trials (learning rate, dropout, weight decay) for each configuration before its
-            training; 0 for no tuning. For studies that compare configurations of one sampler.
-        optimizer: the optimiser of ``backward-error``: ``sgd``, ``sgdm`` or ``adam``.
-        report: called with the finished amount of work, the total amount, and the current item.
+        tune_each: the number of trials that tune the learning rate, dropout and weight decay of each configuration
+            before it is trained; 0 for no tuning. Only for the studies ``parts``, ``fanout`` and ``survey``.
+        optimizer: the optimiser for the study ``backward-error``: ``sgd``, ``sgdm`` or ``adam``.
+        report: a progress function; it is called with the number of finished units, the total number, and the name of
+            the current item.
 
-    ``seeds_given`` is true if ``seeds`` is not the default.
+    ``seeds_given`` is true if the caller has set ``seeds``.
 
     >>> Request(budget="smoke").seeds
     (42,)
@@ -76,11 +77,11 @@ class Request:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
     def graph_or(self, paper: str) -> str:
-        """The graph of the request; by default ``debian``, or the graph ``paper`` under the budget ``paper``."""
+        """The graph of the request. If it has none: ``debian``, or the graph ``paper`` if the budget is ``paper``."""
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
-        """Yield ``items``, and report each item before it is yielded."""
+        """Report each item of ``items``, and then yield it."""
         for done, item in enumerate(items):
             self.report(done, len(items), word(item))
             yield item
@@ -88,7 +89,8 @@ class Request:
 
 
 def study_folder(name: str, graph: str | None, budget: str) -> Path:
-    """The default folder of a study. The same options give the same folder, so that a second call continues the first.
+    """The default folder of a study. The same arguments give the same folder, so that a second call continues the
+    first.
 
     >>> study_folder("parts", "data/my graph.npz", "auto").name
     'study-parts-my-graph.npz-auto'
@@ -100,18 +102,19 @@ def study_folder(name: str, graph: str | None, budget: str) -> Path:
 # -- experiments -------------------------------------------------------------------------------------------------------
 
 EVALUATIONS = {"smoke": 20, "laptop": 20, "paper": 200}
-"""Evaluations per run; the paper does not give the number."""
+"""The number of evaluations per run, for each budget. The paper does not state this number."""
 PARTS = 4
 SAMPLERS = ("rns", "neighbor", "cluster", "saint")
 """The samplers whose batches are compared without training."""
 SLOWER = 4
-"""Neighbour sampling has many batches per epoch, so its epochs are divided by this number. The paper trains neighbour
-sampling for 20 epochs, and other samplers for 1000."""
+"""Neighbour sampling has many batches per epoch, so its number of epochs is divided by this number. The paper trains
+neighbour sampling for 20 epochs, and other samplers for 1000.
+"""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The model and the epochs of a study under ``laptop``."""
+    """The size of the model and the number of epochs of a study, for the budget ``laptop``."""
 
     hidden: int
     layers: int
@@ -122,16 +125,18 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for this budget, with the epochs of the request."""
+    """The scale for the budget of the request: ``SMOKE`` or ``laptop``, with the epochs of the request
+    if it has any.
+    """
     scale = SMOKE if request.budget == "smoke" else laptop
     return replace(scale, epochs=request.epochs or scale.epochs)
 
 
 def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experiment:
-    """The experiment of a sampler and a model at this scale. All samplers have the same epochs, except neighbour
-    sampling.
+    """The experiment that trains a model with a sampler at this scale. Neighbour sampling has fewer epochs (``SLOWER``)
+    than all other samplers.
 
-    For SGFormer, the number of layers is the number of its GCN layers; SGFormer has one layer of attention.
+    For SGFormer, ``scale.layers`` is the number of GCN layers, and there is one attention layer.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
     options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
@@ -147,7 +152,9 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
 
 
 def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Experiment:
-    """The sampling benchmark for a request: GraphSAGE, and a GCN for LADIES."""
+    """The experiment for ``sampler`` in the sampling benchmark. The model is a GCN for LADIES, and GraphSAGE for all
+    other samplers.
+    """
     if request.budget == "paper" and sampler in VARIANTS:  # the paper's RNS with a mean field
         rns = presets.sampling(graph, "rns")
         return adapt(request, rns.with_method(sampler, **rns.sampler.options()))
@@ -157,9 +164,10 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 
 
 def adapt(request: Request, experiment: Experiment) -> Experiment:
-    """``experiment`` with the split, root, seeds and device of the request, and the evaluations of its budget.
-
-    On a GPU, the layers are spread over several GPUs if the paper did so."""
+    """``experiment`` with the root, the seeds and the device of the request, and with the number of evaluations of its
+    budget. The split of the request applies only if ``experiment`` has none. If the device is a GPU and the paper split
+    the layers over several GPUs, this experiment does so too.
+    """
     return experiment.with_(
         split=experiment.split or request.split,
         root=request.root,
@@ -170,9 +178,10 @@ def adapt(request: Request, experiment: Experiment) -> Experiment:
 
 
 def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
-    """Tune learning rate, dropout and weight decay of each job in ``request.tune_each`` trials; return the tuned jobs.
+    """Tune the learning rate, dropout and weight decay of each job with ``request.tune_each`` trials, and return the
+    tuned jobs.
 
-    The searches are in ``tune.db`` below ``request.out``.
+    The trials are stored in ``tune.db`` in ``request.out``.
     """
     if not request.tune_each:
         return dict(jobs)

@@ -1,4 +1,6 @@
-"""The paper's main table on any graph: full-graph training and every sampler, with one architecture and one budget."""
+"""The paper's main table for any graph: full-graph training and every sampler, with the same architecture and the same
+budget.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,21 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""Numbers of steps count as equal if their ratio is at most this."""
+"""Two numbers of steps count as equal if their ratio is at most this number."""
 STEPS = 8
 """The number of batches per epoch for samplers with the option ``batch_size``."""
 
 Options = Mapping[str, Mapping[str, Any]]
-"""Methods by name, each with some options of its sampler."""
+"""The names of methods, each with options of its sampler."""
 
 
 def choose_methods(options: Options, layers: int, graph: Graph | None = None) -> dict[str, dict[str, Any]]:
-    """The methods of ``options``, each with all options of its sampler, which are checked.
+    """Complete the options of each method, and check them.
 
-    The default options of ``rns-mean-field`` are the options of ``rns``. LADIES draws one set of nodes per layer of the
+    ``rns-mean-field`` has the options of ``rns`` by default. The budget of LADIES gets one entry per layer of the
     model. If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the
-    other methods. With the default of a thousand targets per batch, these two would take ten times the steps and the
-    time of RNS. The paper instead gives neighbour sampling a fiftieth of the epochs.
+    other methods. With their default batch size of about a thousand targets, these two would take ten times as many
+    steps, and ten times as long, as RNS. The paper instead gives neighbour sampling a fiftieth of the epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:
@@ -58,7 +60,8 @@ def choose_methods(options: Options, layers: int, graph: Graph | None = None) ->
 
 
 def trainable(experiment: Experiment, methods: Options, say: Callable[[str], None]) -> dict[str, Experiment]:
-    """``experiment`` with each method that can train its model; and, for each other method, the reason why it cannot.
+    """For each method that can train the model of ``experiment``, the experiment with this method. ``say`` is called
+    with the reason for each method that is left out.
 
     Raises:
         SamplerError: no method can train the model.
@@ -84,10 +87,8 @@ def compare_samplers(
     equal: str = "epochs",
     baselines: bool = True,
 ) -> Finding:
-    """Compare jobs by method. Each job trains in its own process, in a subfolder of ``out``; see ``pace`` for
-    ``equal``.
-
-    With ``baselines``, the finding also has baselines, on the split of the first seed.
+    """Train one job per method, and compare the results. Each job trains in its own process, in a subfolder of ``out``.
+    ``equal`` is as in ``pace``. If ``baselines``, the finding also has baselines, on the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
     grid = Grid(entries_of(jobs), run_jobs(jobs, out, executor, progress))
@@ -106,11 +107,12 @@ def compare_samplers(
 
 
 def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Experiment]:
-    """Set the number of epochs of each job, so that all jobs have equal ``epochs``, ``steps`` or ``seconds``.
+    """Set the number of epochs of each job, so that all jobs have the same number of ``epochs``, ``steps`` or
+    ``seconds``.
 
-    Three epochs of each job, after one epoch of warm-up, measure its steps and seconds. The job with the most steps or
-    seconds keeps its number of epochs, and the other jobs get more epochs. A job that has already started in ``out``
-    keeps its epochs, because a second measurement would give another number.
+    The steps or the seconds per epoch of each job are measured over three epochs, after one epoch of warm-up. The job
+    with the most steps or seconds per epoch keeps its number of epochs, and the other jobs get more. A job that has
+    already started in ``out`` keeps its number of epochs, because a second measurement would give another number.
     """
     if equal == "epochs":
         return dict(jobs)
@@ -133,10 +135,10 @@ def pace(jobs: Mapping[str, Experiment], equal: str, out: Path) -> dict[str, Exp
 
 
 def samplers(request: Request) -> Finding:
-    """The main table: full-graph training against every sampler, accuracy, time and memory.
+    """The main table: accuracy, time and memory of full-graph training and of every sampler.
 
-    Under the budget ``paper`` each sampler has its own model and hyperparameters; otherwise all samplers have the same
-    small model.
+    If the budget is ``paper``, each sampler has its own model and hyperparameters. Otherwise all samplers train the
+    same small GraphSAGE, except that LADIES trains a GCN.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {}
@@ -147,7 +149,7 @@ def samplers(request: Request) -> Finding:
 
 
 def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
-    """Entries by method, with the paper's numbers for the graphs and metrics of the paper."""
+    """An entry for each method, with the paper's numbers if the paper has this graph and metric."""
     result = {}
     for method, job in jobs.items():
         named = sources().get(job.graph)
@@ -158,7 +160,7 @@ def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
 
 
 def comparison(name: str, grid: Grid) -> Finding:
-    """The finding of jobs that differ in their sampler."""
+    """Make the finding of a comparison of samplers."""
     heading = f"{grid.graph} · {len(grid.entries)} way{'s' * (len(grid.entries) > 1)} to train · {grid.setting}"
     measures = [TEST, STEPS_MADE, replace(SECONDS, ranked=True), EPOCH_SECONDS, RAM]
     measures += [measure for measure in (GPU, PREPARED) if any(any(o.seeds(measure.key)) for o in grid.done)]
@@ -168,7 +170,7 @@ def comparison(name: str, grid: Grid) -> Finding:
 
 
 def cost_chart(grid: Grid) -> Chart:
-    """Chart the test metric of every sampler against its time, and against its memory."""
+    """Chart the test metric of every sampler against its training time, and against its peak memory."""
     views = []
     costs = {"time": (SECONDS, Axis("seconds of training", log=True)), "memory": (MEMORY, Axis("peak memory (GiB)"))}
     for name, (cost, x) in costs.items():
@@ -181,10 +183,8 @@ def cost_chart(grid: Grid) -> Chart:
 
 
 def conclude(outcomes: Sequence[Outcome]) -> str:
-    """Recommend a method in words: the fastest method whose 95% interval overlaps the interval of the best method. Also
-    state the conditions of the comparison.
-
-    Fewer than three seeds give no useful interval.
+    """Recommend a method in a sentence: the fastest method whose 95% confidence interval overlaps that of the best
+    method. Also state the conditions of the comparison. With fewer than three seeds, no method is recommended.
     """
     known = [outcome for outcome in outcomes if mean_of(outcome.estimate("test")) is not None]
     if len(known) < 2:

@@ -1,4 +1,4 @@
-"""The terms of the implicit objective of a sampler, at given weights and during training with Adam."""
+"""Measure the terms of the implicit objective of a sampler, at given weights and during training with Adam."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from handful.vocabulary import TERMS, hues, spaced, title, words
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
-"""The number of batches (50 in the paper), and the number of initialisations, each with new samples (100 in the
-paper).
+"""The number of batches (50 in the paper) and of random initialisations (100 in the paper), for each budget. Each
+initialisation has new samples.
 """
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
-"""The number of measurements during training with Adam, besides the measurement before the first epoch."""
+"""The number of measurements during training with Adam, in addition to the one before the first epoch."""
 ADAM_BATCHES = {"smoke": 4, "laptop": 24, "paper": 50}
 FIGURE = ("bias", "loss_variance", "R", "grad_norm_sq")
 """The terms of the paper's figure."""
 ALONG = ("bias", "R", "grad_norm_sq")
-"""The terms in the chart of the training with Adam."""
+"""The terms in the chart of training with Adam."""
 
 
 def diagnose_samplers(
@@ -54,18 +54,18 @@ def diagnose_samplers(
     momentum: float = 0.0,
     report: Callable[[Sampler], None] | None = None,
 ) -> Finding:
-    """Measure the terms of the samplers of ``jobs``, each with its first hop and mean field, on the graph of the first
-    job.
+    """Measure the terms of the implicit objective for the samplers of ``jobs``, each with its first hop and mean field.
 
     Args:
-        jobs: one experiment per sampler. The first experiment also gives the graph, the model, the seed and the device.
-        batches: batches per sampler and repeat.
-        repeats: the number of new initialisations and samples.
-        weights: the folder of an experiment (its best seed) or of a run, or a ``model.safetensors``. The saved model
-            and weights replace the model and the random initialisations.
-        step: a learning rate, for a row with the modified loss.
+        jobs: one experiment per sampler. The graph, the model, the seed and the device are those of the first
+            experiment.
+        batches: the number of batches per sampler and repeat.
+        repeats: the number of repeats, each with a new initialisation and new samples.
+        weights: the folder of an experiment (its best seed is used) or of a run, or a file ``model.safetensors``. The
+            saved model replaces the model of the first experiment and its random initialisations.
+        step: a learning rate; if it is given, the table also has a row with the modified loss.
         momentum: the momentum in the modified loss.
-        report: called after every repeat.
+        report: a function that is called with the sampler after each of its repeats.
     """
     experiment = jobs[0]
     seed = experiment.seeds[0]
@@ -104,16 +104,16 @@ def diagnose_samplers(
 
 
 def read_saved_model(weights: str | Path) -> Network:
-    """Read the model in ``weights``; for the folder of an experiment, the model of the best seed."""
+    """Read the model from ``weights``. If this is the folder of an experiment, read the model of the best seed."""
     whole = Path(weights).is_dir() and not RunFolder(weights).model.exists()
     return open_run(weights).model if whole else load_model(weights)
 
 
 def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
-    """Make a table with a row per term and a column per sampler; the smallest values are marked."""
+    """Make a table with a row per term and a column per sampler. In each row, the two smallest values are marked."""
     rows = [[Cell("targets of a batch"), *(Cell(f"{d.mean('targets'):,.0f}") for d in diagnoses)]]
     for term, label in TERMS.items():
-        # The gradient norm is not ranked: a small one is not better. All other terms are distances from the full graph.
+        # The gradient norm is not ranked, since small is not better. All other terms are distances from the full graph.
         means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
         texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
@@ -124,7 +124,7 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
 
 
 def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
-    """The paper's figure of the implicit terms: one panel per term, mean and 95% CI over repeats."""
+    """Make the paper's figure of the implicit terms: one panel per term, with mean and 95% CI over repeats."""
     names, colors = [title(d.name) for d in diagnoses], hues([d.name for d in diagnoses])
     views = []
     for term in FIGURE:
@@ -136,7 +136,7 @@ def term_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
 
 
 def plane_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
-    """The error of the power-law exponent against R(w): one point per sampler."""
+    """Chart R(w) against the error of the power-law exponent, with one point per sampler."""
     rows = [d for d in diagnoses if np.isfinite(d.mean("alpha_error"))]
     series = []
     for d, hue in zip(rows, hues([d.name for d in rows]), strict=True):
@@ -156,9 +156,9 @@ def _text(value: dict[str, float]) -> str:
 
 
 def implicit(request: Request) -> Finding:
-    """The implicit objective of each sampler at random initialisation: bias, loss variance, R(w), gradient norm.
+    """Each sampler's implicit objective at random initialisation: bias, loss variance, R(w), gradient norm.
 
-    The model is GraphSAGE as in the sampling benchmark, without dropout.
+    The model is the GraphSAGE of the sampling benchmark, without dropout.
     """
     amount = AMOUNT.get(request.budget) or presets.read_table("protocol", "fig:implicit_reg_all_metrics")
     experiments = [benchmark(request, request.graph_or("ogbn-arxiv"), name, SCALE) for name in SAMPLERS]
@@ -175,7 +175,7 @@ def implicit(request: Request) -> Finding:
 def along_adam(request: Request) -> Finding:
     """The terms of the implicit objective during training with Adam: R(w), bias and gradient norm.
 
-    Each sampler trains its own model. The terms are measured at equal intervals of the training, on new batches.
+    Each sampler trains its own model. The terms are measured at regular intervals during training, on new batches.
     """
     batches, graph = ADAM_BATCHES[request.budget], request.graph_or("ogbn-arxiv")
     histories: dict[str, list[list[tuple[int, ImplicitTerms]]]] = {name: [] for name in SAMPLERS}
@@ -203,7 +203,9 @@ def along_adam(request: Request) -> Finding:
 
 
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:
-    """The mean of every term over the seeds, and when it was measured, in percent of the training."""
+    """The mean of every term over the seeds, at each measured epoch. ``epoch`` has these epochs, and ``share`` has them
+    as a percentage of the last epoch.
+    """
     epochs = [epoch for epoch, _ in runs[0]]
     result: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}
     for term in (*ALONG, "loss_variance"):

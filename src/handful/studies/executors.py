@@ -1,9 +1,9 @@
-"""Executors of jobs: processes of this machine, or the machines of a Ray cluster.
+"""Executors, which run jobs in processes on this machine or on the machines of a Ray cluster.
 
-An executor starts ``handful.studies.worker`` for the folder of a job. That process trains, and writes its results and
-its errors into the folder. On a cluster, the folders, the data and the current directory must be on a file system that
-all machines share, under the same path. Ray chooses the machine of a job, and restarts a job whose machine is lost. A
-restarted job continues from its last checkpoint.
+For each job, an executor starts a process of ``handful.studies.worker``. The process trains, and writes its results and
+errors to the folder of the job. On a cluster, the folders, the data and the current directory must be on a file system
+that all machines share, under the same path. Ray chooses the machine for a job, and restarts the job if the machine is
+lost. A restarted job continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from handful.kernels.threads import get_threads
 EXECUTORS = ("local", "ray")
 ERRORS = "stderr.txt"
 DIVERGED = 3
-"""The exit code of a run that diverged before its first evaluation; other errors have 2."""
+"""The exit code of a run that diverged before its first evaluation. The code for other errors is 2."""
 RETRIES = 3
-"""The maximum number of restarts by Ray for a job whose machine was lost."""
+"""The maximum number of times that Ray restarts a job whose machine was lost."""
 LOST_SECONDS = 60.0
-"""The time that a restarted job waits for the end of its earlier process."""
+"""The maximum time that a restarted job waits for its earlier process to end, in seconds."""
 
 
 def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str] | None = None) -> Popen[bytes]:
-    """Start a process on this machine for the job of ``folder``. If this process ends, the new process ends soon
-    after.
+    """Start a process on this machine for the job in ``folder``. The new process ends soon after the calling process
+    ends.
     """
     ours = [str(folder), str(threads), str(os.getpid()), str(time.time())]
     command = [sys.executable, "-m", "handful.studies.worker", *ours]
@@ -45,24 +45,24 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Processes of this machine, ``workers`` at a time, which share the threads of the machine."""
+    """Runs jobs as processes on this machine, at most ``workers`` at a time. They share the threads of the machine."""
 
     workers: int = 1
 
     def submit(self, folder: Path, jobs: int) -> Popen[bytes]:
-        """Start the job of ``folder``, one of ``jobs``."""
+        """Start the job in ``folder``. ``jobs`` is the total number of jobs."""
         return start(folder, max(1, get_threads() // min(self.workers, jobs)))
 
 
 LOCAL = Local()
-"""One job at a time."""
+"""The executor that runs one job at a time."""
 
 
 class Ray:
-    """Jobs on a Ray cluster: the cluster of ``RAY_ADDRESS``, else a running cluster on this machine, else a new
-    cluster with only this machine.
+    """Runs jobs on a Ray cluster: the cluster at ``RAY_ADDRESS``; if this is not set, a running cluster on this
+    machine; otherwise a new cluster that has only this machine.
 
-    The number of CPUs of a job is the number of threads of this process, but at most the CPUs of the largest machine.
+    A job uses as many CPUs as this process has threads, but no more than the largest machine has.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -80,7 +80,7 @@ class Ray:
         self._run = ray.remote(num_cpus=self._threads, max_retries=RETRIES)(_on_a_node)
 
     def submit(self, folder: Path, jobs: int) -> RayJob:
-        """Start the job of ``folder``, one of ``jobs``."""
+        """Start the job in ``folder``. ``jobs`` is the total number of jobs."""
         ours = {name: value for name, value in os.environ.items() if name.startswith(("HANDFUL_", "PYTHONPATH"))}
         return RayJob(self._run.remote(str(folder.resolve()), self._threads, os.getcwd(), ours), folder / ERRORS)
 
@@ -104,18 +104,18 @@ def _on_a_node(folder: str, threads: int, cwd: str, env: dict[str, str]) -> int:
 
 
 class RayJob:
-    """A ``Job`` that is a task of Ray."""
+    """A ``Job`` that runs as a Ray task."""
 
     def __init__(self, reference: Any, errors: Path) -> None:
         self._reference, self._errors = reference, errors
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code; ``None`` while the job runs or waits."""
+        """Return the exit code; ``None`` if the job has not ended."""
         return self.wait(timeout=0)
 
     def terminate(self, force: bool = False) -> None:
-        """Ask the job to write its checkpoint and end."""
+        """Tell the job to write its checkpoint and end."""
         with suppress(ValueError):  # the task has ended
             _ray().cancel(self._reference, force=force)
 
@@ -124,7 +124,7 @@ class RayJob:
         self.terminate(force=True)
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for the end of the job, and return the exit code."""
+        """Wait until the job ends, and return its exit code; ``None`` if it has not ended after ``timeout`` seconds."""
         ray = _ray()
         if self._code is not None or not ray.wait([self._reference], timeout=timeout)[0]:
             return self._code
@@ -148,7 +148,7 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
     Args:
         kind: the name.
-        workers: the number of parallel jobs; by default 1 on this machine, or the capacity of a cluster.
+        workers: the maximum number of parallel jobs; by default 1 on this machine, or the capacity of the cluster.
 
     Raises:
         HandfulError: the name is unknown, or Ray is not installed.

@@ -1,9 +1,9 @@
-"""Explanations of a run: the importance of columns, and the effects of columns and neighbours on single predictions.
+"""Explain a trained model: the importance of columns, and the effects of columns and neighbours on single predictions.
 
-The importance of a column is the loss in the validation metric after a random permutation of its values over all nodes.
-For one node, the effect of a column is the change of the prediction when the node's value is replaced by the column's
-mean. The effect of a neighbour is the change of the prediction when the edges between the two nodes are removed. The
-model of the best seed is used, and inference is exact.
+The importance of a column is how much worse the validation metric becomes after the values of the column are randomly
+permuted over all nodes. For one node, the effect of a column is the change of the prediction when the node's value is
+replaced by the column's mean. The effect of a neighbour is the change of the prediction when the edges between the two
+nodes are removed. The model of the best seed is used, and inference is exact.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from handful.training.metrics import Metric, metric_of_record
 from handful.vocabulary import number, spaced
 
 MOST_COLUMNS = 200
-"""The maximum number of columns to measure; if there are more, the columns with the largest variance are measured."""
+"""The maximum number of columns that are measured. If there are more, the columns with the largest variance are
+measured.
+"""
 MOST_NEIGHBOURS = 25
 MOST_NODES = 20
 SHOWN = 12
@@ -35,8 +37,8 @@ Step = Callable[[str], None]
 
 
 def column_groups(graph: Graph) -> Groups:
-    """The features of each column of the user's tables: all one-hot features of a category, or a number and its missing
-    indicator.
+    """The range of features that encodes each column of the user's tables, such as all one-hot features of a
+    categorical column.
     """
     if graph.schema is None:
         names = [(f"feature {i}", 1) for i in range(graph.num_features)]
@@ -49,13 +51,14 @@ def column_groups(graph: Graph) -> Groups:
 def explain(
     opened: OpenedRun, graph: Graph, nodes: np.ndarray | None = None, step: Step = lambda what: None
 ) -> Finding:
-    """Measure the importance of columns, and the effects of columns and neighbours on the predictions for some nodes.
+    """Measure the importance of columns and, for the given nodes, the effects of columns and neighbours on the
+    predictions.
 
     Args:
         opened: the run.
-        graph: a graph with labels and validation nodes, and with the features of the run.
+        graph: a graph with labels and validation nodes, and with the features that the model was trained on.
         nodes: the indices of the nodes to explain.
-        step: called with the name of the next measurement.
+        step: a progress function, which is called with the name of the next measurement.
     """
     graph = opened.check(graph).require_training()
     if graph.kind == "multilabel":
@@ -90,7 +93,9 @@ def explain(
 
 
 def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:
-    """Measure how much worse the validation metric is after each column is permuted; also return the metric."""
+    """Measure how much worse the validation metric becomes if a column is permuted, for each column. Also return the
+    metric.
+    """
     assert graph.x is not None
     assert graph.val_mask is not None
     metric = metric_of_record(opened.result.metric, opened.result.higher_is_better)
@@ -113,11 +118,12 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
 
 
 def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tuple[str, float, dict[str, float]]:
-    """Explain the prediction for a node: its meaning, its value, and the effect of each column and neighbour on the
-    value.
+    """Explain the prediction for a node. Return a description of the predicted value, the value, and the effect of each
+    column and neighbour on it.
 
-    For classes, the value is the probability of the most probable class, in percent. If there are many neighbours, only
-    the neighbours with the largest weights are measured. The name of a neighbour is its id, with its label if known.
+    For classification, the value is the probability of the most probable class, in percent. At most ``MOST_NEIGHBOURS``
+    neighbours are measured, those with the largest edge weights first. A neighbour is named by its id and its label, if
+    known.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -157,7 +163,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
 
 
 def _bars(name: str, title: str, values: dict[str, float], label: str) -> Chart:
-    """Make a bar chart of the first values."""
+    """Make a bar chart of the first ``SHOWN`` values."""
     shown = list(values)[:SHOWN]
     series = [Series("all", shown, [values[one] for one in shown])]
     return Chart(name, title, [View(name, "bar", Axis("", of=shown), Axis(label), series)])

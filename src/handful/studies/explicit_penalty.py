@@ -1,4 +1,4 @@
-"""An explicit penalty α/4·R(w) with one step per epoch, against one step per part."""
+"""One step per epoch with an explicit penalty α/4·R(w), compared with one step per part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from handful.training.metrics import METRICS, Metric
 
 PARTS = 4
 STEP = 0.1
-"""The step size α of a per-part step. The paper uses 0.03 for SGD; a larger α gives the penalty more weight."""
+"""The learning rate α for one step per part. The paper uses 0.03 for SGD; a larger α gives the penalty more weight."""
 EPOCHS = {"smoke": 2, "laptop": 40, "paper": 1000}
 HIDDEN = {"smoke": 8, "laptop": 32, "paper": 256}
 
@@ -30,13 +30,15 @@ REGIMES: dict[str, tuple[Update, float, float]] = {
     "one step of mα, + α/4·R": ("epoch", PARTS * STEP, STEP / 4),
     "one step of mα, + 10·α/4·R": ("epoch", PARTS * STEP, 10 * STEP / 4),
 }
-"""Update, learning rate and strength of the penalty. One step of size mα and m steps of size α have equal flow time."""
+"""For each regime: the update, the learning rate, and the weight of the penalty. One step of size mα and m steps of
+size α have the same flow time.
+"""
 
 
 def run(request: Request) -> Finding:
-    """An explicit penalty α/4·R(w) with one step per epoch, against one step per part.
+    """One step per epoch with an explicit penalty α/4·R(w), compared with one step per part.
 
-    All regimes use RNS batches and SGD without momentum and dropout. The regimes differ only in their updates.
+    All regimes use RNS batches, and SGD without momentum or dropout. They differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)
@@ -73,7 +75,7 @@ def run(request: Request) -> Finding:
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
-    """Describe the gains of per-part steps, and of the penalty, over one step of equal flow time."""
+    """Describe the gain of one step per part, and of the penalty, over one step per epoch of the same flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
     steps, penalty = (metric.text(mean_ci95(np.subtract(tests, plain))) for tests in (chained, penalised))
     return f"Over one step of equal flow time, per-part steps gain {steps} {metric.unit}, and the penalty {penalty}."

@@ -1,4 +1,6 @@
-"""The jobs of a study in a grid of rows and columns: outcomes, tables and charts, and the paper's numbers."""
+"""Arrange the jobs of a study in a grid of rows and columns, and make tables and charts of their outcomes and of the
+paper's numbers.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ class Entry:
 
     Args:
         experiment: the experiment.
-        row, column: the name of a method, model or optimiser, or any text.
-        x: the x value of the job in a chart, if the x axis has numbers.
-        label: the name of the job in text; by default from row and column.
+        row, column: the names of the row and the column: a method, a model, an optimiser, or any text.
+        x: the x value of the job in a chart whose x axis has numbers.
+        label: the display name of the job; by default made from row and column.
         paper: the paper's numbers for the job, by measure.
-        facts: more fields for the job's record.
+        facts: additional fields of the job's record.
     """
 
     experiment: Experiment
@@ -42,17 +44,17 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The name of the job in text."""
+        """The display name of the job."""
         return self.label or ", ".join(title(part) for part in (self.row, self.column) if part)
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A column of a table of jobs: a field of ``Run``, or a fact of the entries. In a ranked column, the smallest value
-    is the best.
+    """A column in a table of jobs, which shows a field of ``Run`` or a fact of the entries. If the column is ranked,
+    the smallest value is the best.
 
-    The text shows the value times ``scale``. Test and validation columns are formatted and ranked as the metric
-    defines.
+    Values are multiplied by ``scale`` and formatted with ``text``. For test and validation metrics, the ``Metric``
+    determines the format and the ranking instead.
     """
 
     key: str
@@ -63,7 +65,7 @@ class Measure:
 
     @property
     def of_metric(self) -> bool:
-        """Whether this measure is the metric of the test or validation nodes."""
+        """Whether this measure is the test metric or the validation metric."""
         return self.key in ("test", "val")
 
 
@@ -77,9 +79,9 @@ PEAKS = (RAM, GPU)
 
 
 def paper_number(table: str, *place: str) -> dict[str, Any] | None:
-    """The paper's numbers in a cell of a table, by measure; ``None`` if the paper has no such cell.
+    """The paper's numbers in one cell of a table, by measure; ``None`` if the paper has no such cell.
 
-    A single number is the test metric. The number of a run that was out of memory is ``None``.
+    If the cell has a single number, it is the test metric. If the run was out of memory, the number is ``None``.
 
     >>> paper_number("tab:main-results", "debian", "rns") is None
     True
@@ -98,21 +100,23 @@ BESIDE = {
     "gpu_gb": Measure("peak_gpu_bytes", "GPU (GB)", scale=1e-9),
     "ram_gb": Measure("peak_ram_bytes", "RAM (GB)", scale=1e-9),
 }
-"""The measures in the table that compares our numbers with the paper's numbers."""
+"""The measures in the table that shows our numbers beside the paper's."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The entries and the outcomes of a study, by the name of the job. A table of rows by columns needs a job in every
-    row and column."""
+    """The entries and the outcomes of a study, by the names of the jobs. ``cross_table`` and ``cross_finding`` need a
+    job for every pair of a row and a column.
+    """
 
     entries: Mapping[str, Entry]
     outcomes: Mapping[str, Outcome]
 
     @classmethod
     def train(cls, request: Request, entries: Mapping[str, Entry]) -> Grid:
-        """Run the unfinished jobs of ``entries``, and return the grid. If the request has ``tune_each``, tune the jobs
-        first."""
+        """Run the unfinished jobs of ``entries``, and return the grid. If ``request.tune_each`` is not 0, tune the jobs
+        first.
+        """
         jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
         return cls(entries, train_jobs(request, jobs))
 
@@ -123,12 +127,12 @@ class Grid:
 
     @property
     def failed(self) -> dict[str, str]:
-        """The errors of the failed jobs."""
+        """The error message of each failed job."""
         return {name: str(o.error) for name, o in self.outcomes.items() if o.summary is None}
 
     @property
     def metric(self) -> Metric:
-        """The metric of the first finished job."""
+        """The metric of the first finished job; accuracy if there is none."""
         return self.done[0].metric if self.done else METRICS["accuracy"]
 
     @property
@@ -139,13 +143,13 @@ class Grid:
 
     @property
     def setting(self) -> str:
-        """The epochs and the seeds, for a title."""
+        """A text with the epochs and the seeds, for a title."""
         jobs = [entry.experiment for entry in self.entries.values()]
         epochs = sorted({job.settings.epochs for job in jobs})
         return f"{' or '.join(map(str, epochs))} epochs · seed{'s' * (len(jobs[0].seeds) > 1)} {words(jobs[0].seeds)}"
 
     def names(self, side: Side) -> list[str]:
-        """The rows or the columns, in order."""
+        """The names of the rows or of the columns, in order."""
         return list(dict.fromkeys(getattr(entry, side) for entry in self.entries.values()))
 
     def job(self, row: str, column: str) -> str:
@@ -157,12 +161,14 @@ class Grid:
         return self.outcomes[self.job(row, column)]
 
     def value(self, job: str, measure: str = "test") -> Any:
-        """A fact of a job, or an estimate over its seeds; ``None`` for a failed job."""
+        """The value of a measure for a job: one of its facts, or an estimate over its seeds, which is ``None`` for a
+        failed job.
+        """
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
 
     def mean(self, row: str, column: str = "", measure: str = "test") -> float | None:
-        """The mean of a measure of the job in this row and column."""
+        """The mean of a measure for the job in this row and column."""
         return mean_of(self.value(self.job(row, column), measure))
 
     # -- tables -------------------------------------------------------------------------------------------------------
@@ -176,7 +182,7 @@ class Grid:
         return dict(zip(values, best_two(list(values.values()), highest), strict=True))
 
     def cell(self, job: str, measure: Measure = TEST, rank: int = 0) -> Cell:
-        """The cell of a job in a table."""
+        """The table cell that shows a measure of a job."""
         value = self.value(job, measure.key)
         if value is None:
             return Cell("failed" if measure.of_metric else "")
@@ -185,9 +191,10 @@ class Grid:
         return Cell("–" if (mean := mean_of(value)) is None else measure.text(measure.scale * mean), rank)
 
     def cross_table(self, heading: str, corner: str, best_in: Side, apart: bool = False) -> Table:
-        """Make a table of the test metric, by row and column. The best values of each row or column are marked.
+        """Make a table of the test metric, by row and column. The best two values in each row or column (``best_in``)
+        are marked.
 
-        ``apart`` adds a column with the difference between the last and the first column.
+        If ``apart``, another column has the difference between the last and the first column.
         """
         rows, columns = self.names("row"), self.names("column")
         ranks: dict[str, int] = {}
@@ -204,13 +211,15 @@ class Grid:
         return Table(heading, [corner, *map(title, columns), *(["Δ"] if apart else [])], cells)
 
     def gap(self, low: tuple[str, str], high: tuple[str, str]) -> float | None:
-        """The difference of the test metric between the cells (row, column) ``high`` and ``low``."""
+        """The test metric in the cell ``high`` minus the test metric in the cell ``low``. A cell is a pair (row,
+        column).
+        """
         less, more = self.mean(*low), self.mean(*high)
         return None if less is None or more is None else more - less
 
     def list_table(self, heading: str, corner: str, measures: Sequence[Measure]) -> Table:
-        """Make a table with a row per job and a column per measure. The best two values of a ranked measure are
-        marked.
+        """Make a table with a row per job and a column per measure. In ranked columns, the best two
+        values are marked.
         """
         ranks = {measure.key: self.ranks(self.entries, measure) for measure in measures}
         rows = []
@@ -223,7 +232,9 @@ class Grid:
         return Table(heading, [corner, *heads], rows)
 
     def beside(self) -> list[Table]:
-        """Make a table of our numbers and the paper's numbers, for the jobs in the paper."""
+        """Make a table of our numbers beside the paper's numbers, for the jobs that the paper has; no table if there
+        are none.
+        """
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
         measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
         if not measures:
@@ -243,7 +254,9 @@ class Grid:
     # -- charts and findings ------------------------------------------------------------------------------------------
 
     def series(self, by: Side, measure: Measure = TEST) -> list[Series]:
-        """Make one series with error bars per row or column (``by``), and a series of the paper's test metric."""
+        """For each row or column (``by``), make a series with error bars and, if the paper has numbers, a series of the
+        paper's test metric.
+        """
         scale = self.metric.scale if measure.of_metric else measure.scale
         names, result = self.names(by), []
         for name, hue in zip(names, hues(names), strict=True):
@@ -268,10 +281,10 @@ class Grid:
         apart: bool = False,
         payload: Mapping[str, Any] | None = None,
     ) -> Finding:
-        """Make a finding with a table of rows and columns, and a chart with one series per row or column (``by``).
+        """Make a finding with a table of rows and columns, and a chart with one series for each row or column (``by``).
 
-        The x axis has the columns or rows, unless ``x`` is an axis of numbers. The table marks the best values along
-        the x axis.
+        By default, the x axis has the names of the columns or rows; ``x`` replaces it by an axis of numbers. The table
+        marks the best values along the x axis.
         """
         other: Side = "row" if by == "column" else "column"
         x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph
@@ -290,10 +303,10 @@ class Grid:
         payload: Mapping[str, Any] | None = None,
         curves: bool = True,
     ) -> Finding:
-        """Make the finding of the study ``name``: its tables, then the paper's numbers; its charts, then the training
-        curves.
+        """Make the finding of the study ``name``. After its tables comes the table of the paper's numbers, and after
+        its charts come the training curves.
 
-        ``records`` is the key of the jobs in the payload; ``payload`` has the other keys.
+        In the payload, the key ``records`` has the records of the jobs; ``payload`` has additional entries.
         """
         runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
         trained = [run for run in runs if run is not None]

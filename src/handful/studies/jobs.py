@@ -1,7 +1,8 @@
-"""Run experiments as jobs, each in its own process: peak memory is measured per job, and a crash ends only one job.
+"""Run experiments as jobs, each in its own process, so that peak memory is measured per job and a crash ends only one
+job.
 
-A job is the folder of an experiment. A finished job is not repeated. An interrupted job continues from its last
-checkpoint.
+A job is an experiment with a folder of its own. A finished job is not repeated. An interrupted job continues from its
+last checkpoint.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ from handful.training.metrics import METRICS, Metric, metric_of_record
 from handful.training.record import RunFolder, differences, hold, read_config, read_json, write_config
 
 Progress = Callable[[str, int, str], None]
-"""A function that is called with the name of a job, the number of its finished epochs, and its state."""
+"""A progress function. It is called with the name of a job, the number of its finished epochs, and a description of its
+state.
+"""
 POLL_SECONDS = 0.1
 STARTUP = "startup.json"
-"""The file with the seconds from the start of a job's process to its first epoch."""
+"""The name of the file with the time from the start of a job's process to its first epoch, in seconds."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a job: its summary or its error."""
+    """The outcome of a job: its summary, or its error if it failed."""
 
     name: str
     experiment: Experiment
@@ -41,20 +44,22 @@ class Outcome:
 
     @property
     def metric(self) -> Metric:
-        """The metric; accuracy for a failed job."""
+        """The metric of the job. A failed job has no metric, so ``accuracy`` is returned."""
         if self.summary is None:
             return METRICS["accuracy"]
         return metric_of_record(self.summary.metric, self.summary.runs[0].higher_is_better)
 
     @property
     def startup_seconds(self) -> float:
-        """Seconds from the start of the process to the first epoch; 0 if the job had no process of its own."""
+        """The time from the start of the process to the first epoch, in seconds; 0 if the job had no process of its
+        own.
+        """
         file = self.folder / STARTUP
         return float(read_json(file)["seconds"]) if file.exists() else 0.0
 
     def seeds(self, measure: str) -> list[float]:
-        """A field of ``Run`` for every seed; ``memory`` is the peak memory of the GPU, or of the process without a
-        GPU.
+        """The values of a field of ``Run``, one per seed. ``memory`` is the peak GPU memory or, if no GPU was used, the
+        peak memory of the process.
         """
         runs = [] if self.summary is None else self.summary.runs
         if measure == "memory":
@@ -62,7 +67,8 @@ class Outcome:
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """The mean and 95% CI of a measure over the seeds; for memory, the maximum, or NaN if memory was not measured.
+        """The mean and 95% CI of a measure over the seeds. For memory, it is the maximum over the seeds, or NaN if
+        memory was not measured.
 
         ``None`` for a failed job.
         """
@@ -72,7 +78,7 @@ class Outcome:
         return mean_ci95(values) if values else None
 
     def to_json(self) -> dict[str, Any]:
-        """Convert the outcome to plain values, for the record of a study."""
+        """Convert the outcome to values for JSON, for the payload of a study."""
         if self.summary is None:
             return {"error": self.error}
         kept = ("test", "val", "seconds", "epoch_seconds", "prepare_seconds", "peak_memory_bytes")
@@ -82,22 +88,22 @@ class Outcome:
 
 
 def silent(*_: object) -> None:
-    """Report nothing."""
+    """A progress function that does nothing."""
 
 
 def run_jobs(
     jobs: Mapping[str, Experiment], out: Path, executor: Executor = LOCAL, progress: Progress = silent
 ) -> dict[str, Outcome]:
-    """Run the unfinished jobs, and return the outcome of every job by name.
+    """Run the jobs that are not finished, and return the outcomes of all jobs by name.
 
     Args:
-        jobs: experiments, by the names of their subfolders of ``out``.
-        out: the folder of the jobs.
+        jobs: the experiments, by name; the name is also the name of the job's folder in ``out``.
+        out: the folder that contains the folders of the jobs.
         executor: the executor, which also limits the number of parallel jobs.
         progress: see ``Progress``.
 
     Raises:
-        RunError: a folder in ``out`` belongs to another experiment, or to other data.
+        RunError: the folder of a job has a different experiment or different data.
     """
     for name, job in jobs.items():
         write_config(out / name / "config.json", job.to_json())
@@ -127,7 +133,7 @@ def run_jobs(
 
 
 def _check_data(done: Mapping[str, Experiment], out: Path) -> None:
-    """Raise an error if the graph of a finished job has changed, since the result belongs to the old graph."""
+    """Raise an error if the graph of a finished job has changed since the job ran."""
 
     @cache
     def identity(job: Experiment, seed: int) -> dict[str, Any]:
@@ -148,7 +154,7 @@ def _runs(job: Experiment, folder: Path) -> dict[int, RunFolder]:
 
 
 def stop(running: Collection[Job]) -> None:
-    """End all jobs after their checkpoints. A second interrupt ends the jobs at once."""
+    """Stop all jobs after they have written their checkpoints. A second interrupt stops them at once."""
     try:
         for process in running:
             process.terminate()
@@ -161,7 +167,9 @@ def stop(running: Collection[Job]) -> None:
 
 
 def _set_free(folder: Path) -> None:
-    """Free a folder whose job failed before its first evaluation, for the corrected job."""
+    """If a job failed before its first evaluation, remove its configuration, so that a corrected job can use the
+    folder.
+    """
     with suppress(RunError), hold(folder):  # another process may hold it
         if not any(folder.rglob("metrics.jsonl")):
             (folder / "config.json").unlink(missing_ok=True)
@@ -178,7 +186,7 @@ def _epochs_done(job: Experiment, folder: Path) -> tuple[int, str]:
 
 
 def last_words(folder: Path, code: int) -> str:
-    """The last line of the error output of a failed job, with the exit code if it is unusual."""
+    """The last line of the error output of a failed job, with the exit code unless it is 2."""
     lines = [line for line in (folder / ERRORS).read_text().splitlines() if line.strip()]
     reason = lines[-1].strip() if lines else "no error message"
     return reason if code == 2 else f"stopped with exit code {code}: {reason}"

@@ -1,6 +1,7 @@
-"""Studies that compare the theory with measurements: the modified loss, the bias and its bound, the degrees of a part.
+"""Studies that compare the theory with measurements: the modified loss, the bound of the bias, and the degrees in a
+part.
 
-Another study measures the structure of a part as m grows: components, diameter, distances, homophily.
+``measure_structure`` measures how the structure of a part changes with m: components, diameter, distances, homophily.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ from handful.theory.thinning import edge_survival, thinned_degree_law
 from handful.vocabulary import FLOWS, PARTS, STRUCTURE, title, words
 
 BATCHES = 4
-"""The number of parts of an epoch in the study of the modified loss."""
+"""The number of parts per epoch in the study of the modified loss."""
 MOMENTUM, ADAM_BETA2 = 0.9, 0.999
-"""The defaults of torch's Adam, and the momentum of the paper's SGD+M."""
+"""The default betas of torch's Adam. ``MOMENTUM`` is also the momentum of the paper's SGD+M."""
 EPSILONS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-8)
 SLACK = 0.25
-"""A slope within this distance of 3 counts as third order."""
+"""The error counts as third order if the slope differs from 3 by less than this."""
 VALUES = (1, 2, 4, 8, 16)
-"""Values of m, for bias and degrees."""
+"""The values of m in the studies of the bias and of the degrees."""
 BACKBONES = ("sage", "gcn", "gat", "sgformer")
 TAIL = 100
-"""The minimum number of nodes with a degree, for the degree to be part of the tail."""
+"""A degree k counts for the tail only if at least this many sampled nodes have degree k or more."""
 SIDES = {"bound": "C·σ(w), worst node", "average_bound": "C·σ(w), average node", "bias": "|E[L̂] − L_full|"}
 DEGREES = {
     "m": ("m", "{}"),
@@ -49,11 +50,11 @@ DEGREES = {
     "tail": ("tail of a part over the graph's", "{:.3g}"),
     "tail_law": ("m^(1−α)", "{:.3g}"),
 }
-"""The heads and the formats of the columns in the table of degrees."""
+"""The heading and the number format of each column in the degree table."""
 
 
 def noisy_graph(nodes: int, seed: int) -> Graph:
-    """A random graph whose features are the class plus noise, so that the losses of its parts differ."""
+    """A random graph whose features are the class number plus noise, so that the losses of its parts differ."""
     rng = generator(seed, nodes)
     y = rng.integers(0, 3, nodes)
     x = (rng.normal(size=(nodes, 4)) + y[:, None]).astype(np.float32)
@@ -64,10 +65,11 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
 
 
 def backward(request: Request) -> Finding:
-    """The order in the step size of the distance between an epoch of training and the flow of the modified loss.
+    """How the distance between an epoch of training and the flow of the modified loss depends on the step size.
 
-    The study ignores ``graph`` and uses a small random graph, since integration in float64 needs a small model. The
-    optimiser is SGD, heavy ball (``sgdm``), or Adam with several ε, on the whole graph and on its parts.
+    The study ignores ``request.graph`` and uses a small random graph, since integrating the flow in float64 needs a
+    small model. SGD and heavy ball (``sgdm``) train on parts; Adam, with several ε, trains on the whole graph and on
+    parts.
     """
     if request.optimizer not in FLOWS:
         raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
@@ -80,7 +82,7 @@ def backward(request: Request) -> Finding:
     rows, payload = [], []
     curves: dict[str, list[float]] = {}
     for memory, m in request.each(followed(request.optimizer), str):
-        # The gradient must change little while the moments m and v average over it.
+        # The gradient must change little over the steps that the moments m and v average.
         small = (1 - memory.beta1) ** 2 if memory.eps is None else 5 * max(memory.eps, typical) * (1 - memory.beta2)
         steps = [small * STEPS[k] for k in halvings]
         error = backward_error(made[m][0], w, steps, memory)
@@ -102,7 +104,7 @@ def backward(request: Request) -> Finding:
 
 
 def followed(optimizer: str) -> list[tuple[Memory, int]]:
-    """The variants of an optimiser in the study, each a ``Memory`` with its number of batches.
+    """The variants of an optimiser in the study, as pairs of a ``Memory`` and a number of batches.
 
     >>> followed("sgdm")
     [(Memory(beta1=0.9, beta2=0.0, eps=None), 4)]
@@ -113,10 +115,10 @@ def followed(optimizer: str) -> list[tuple[Memory, int]]:
 
 
 def bound(request: Request) -> Finding:
-    """Both sides of the bias bound for m = 1…16, and the two terms of the bias of every sampler.
+    """Both sides of the bias bound for m = 1…16, and the two terms of every sampler's bias.
 
-    The model is GraphSAGE with three layers and LayerNorm at a random initialisation. For other backbones, the study
-    has σ(w) / (1 − 1/m), where 1 − 1/m is the fraction of removed edges. The default graph is debian.
+    The model is GraphSAGE with three layers and LayerNorm at a random initialisation. For all backbones, the study also
+    measures σ(w) / (1 − 1/m), where 1 − 1/m is the fraction of removed edges. The default graph is debian.
     """
     seed = request.seeds[0]
     epochs, hidden = {"smoke": (2, 16), "laptop": (20, 64), "paper": (100, 256)}[request.budget]
@@ -158,9 +160,9 @@ def _signed(value: dict[str, float]) -> str:
 
 
 def degrees(request: Request) -> Finding:
-    """The degrees of a random part: the exact law against samples, and the exponents of a part and of the graph.
+    """The degrees in a random part: the exact distribution against samples, and the exponents of part and graph.
 
-    Edges count in both directions. The default graph is debian.
+    The graph is made undirected. The default graph is debian.
     """
     seed = request.seeds[0]
     graph = load(request.graph or "debian", root=request.root, seed=seed).to_undirected().without_loops().coalesce()
@@ -206,8 +208,8 @@ def degrees(request: Request) -> Finding:
 
 
 def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list[Series]:
-    """Make two series of P(degree ≥ k), up to the largest sampled degree: the exact law as a line, and the samples as
-    dots.
+    """Make two series of P(degree ≥ k), up to the largest sampled degree: the exact distribution as a line, and the
+    samples as dots.
     """
     exact, seen = (np.cumsum(p[::-1])[::-1] for p in (law, sampled))
     at = np.unique(np.geomspace(1, max(1, len(seen) - 1), 30).astype(int))
@@ -236,10 +238,11 @@ def measure_structure(
         graph: a graph; its labels are used only for homophily.
         values: the numbers of parts.
         epochs: the number of random partitions per m.
-        seed: the seed of partitions and sources.
-        sources: the number of searches from random nodes per part.
-        sweeps: the number of further searches per part, each from the node that is farthest from the previous start.
-        report: called with m after every part.
+        seed: the seed of the partitions and of the sources.
+        sources: the number of breadth-first searches from random nodes, per part.
+        sweeps: the number of further searches per part, each from a node that is farthest from the start of the
+            previous search.
+        report: a progress function, which is called with m after every part.
     """
     for m in values:
         if not 1 <= m <= max(1, graph.num_nodes):
@@ -259,8 +262,8 @@ def measure_structure(
 
 
 def structure_chart(rows: Sequence[dict[str, Any]], shown: Sequence[str], graph: str) -> Chart:
-    """Chart each measure against m: mean ± one standard deviation over epochs; isolated nodes as a fraction of the
-    part.
+    """Chart each measure against m, as mean ± one standard deviation over epochs. Isolated nodes are shown as a
+    percentage of the nodes of a part.
     """
     m: list[float] = [row["m"] for row in rows]
     views = []

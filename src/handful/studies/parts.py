@@ -1,10 +1,11 @@
 """Choose m, the number of parts, as the paper recommends: increase m as long as the validation metric improves.
 
-``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if the gain of the validation
-metric is more than noise: the lower end of the one-sided 95% interval of the mean gain, mean − t_{0.95, n−1}·s/√n, is
-above 0. A gain is the difference between two runs with the same seed, which have the same initial weights and the same
-split. Two values of m in a row that are not better end the search. With a memory limit, an m with a higher peak or a
-failed run is not chosen, and does not end the search. An m whose plan exceeds the memory of this machine is not tried.
+``recommend`` tries m = 2, then 1, then 4, 8, …. An m is *better* than the best m so far if its gain in the validation
+metric is more than noise: the lower end of the one-sided 95% confidence interval of the mean gain, mean −
+t_{0.95,n−1}·s/√n, is above 0. A gain is the difference between two runs with the same seed, which have the same initial
+weights and the same split. The search stops after two consecutive values of m that are not better. An m whose run
+fails, or exceeds the memory limit, is not chosen, and does not count for this rule. An m is not tried if its plan
+exceeds the available memory of this machine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PATIENCE = 2
 
 
 def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = True) -> bool:
-    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d has the
+    """Whether ``new`` is better than ``old`` by more than noise: mean(d) − t_{0.95, n−1}·s(d)/√n > 0, where d is the
     gain of each seed.
 
     >>> better([0.72, 0.74, 0.73], [0.70, 0.71, 0.71]), better([0.72, 0.70, 0.73], [0.70, 0.71, 0.71])
@@ -43,8 +44,8 @@ def better(new: Sequence[float], old: Sequence[float], higher_is_better: bool = 
 def recommend(
     measure: Callable[[int], Outcome], most: int = MOST, memory: int | None = None, higher_is_better: bool = True
 ) -> tuple[int | None, dict[int, Outcome]]:
-    """Find the recommended m by the rule of this module (``None`` if no m fits into ``memory`` bytes); also return all
-    outcomes by m.
+    """Find the recommended m by the rule of this module; ``None`` if no m fits into ``memory`` bytes. Also return the
+    outcomes of all m.
     """
 
     def fits(outcome: Outcome) -> bool:
@@ -64,7 +65,7 @@ def recommend(
             else:
                 stale += 1
         if best == m == 2:
-            # One part is the whole graph, which needs the most memory: m = 1 is tried only if m = 2 fits.
+            # One part is the whole graph, which needs the most memory, so m = 1 is tried only if m = 2 fits.
             seen[1] = measure(1)
             best = 1 if fits(seen[1]) and wins(1, 2) else 2
         m *= 2
@@ -74,13 +75,13 @@ def recommend(
 def choose_parts(
     experiment: Experiment, out: Path, most: int = MOST, memory: int | None = None, progress: Progress = silent
 ) -> Finding:
-    """Find the recommended m for ``experiment`` by the rule of this module, with all measurements.
+    """Find the recommended m for ``experiment`` by the rule of this module. The finding has all measurements.
 
     Args:
         experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.
-        out: the folder of the runs. Finished runs are not repeated.
+        out: the folder for the runs. Finished runs are not repeated.
         most: the largest m to try.
-        memory: the memory limit of a run in bytes.
+        memory: the maximum memory of a run, in bytes.
         progress: as for ``run_jobs``.
     """
     sampler = dealing(experiment.sampler)
@@ -120,8 +121,8 @@ def choose_parts(
 
 
 def auto_parts(experiment: Experiment, out: Path, progress: Progress = silent) -> tuple[Experiment, list[int]]:
-    """Choose m for ``experiment`` by ``choose_parts`` with its first three seeds; also return all values of m that were
-    tried.
+    """Choose m for ``experiment`` with ``choose_parts`` and the first three seeds. Also return all values of m that
+    were tried.
     """
     result = choose_parts(experiment.with_(seeds=experiment.seeds[:3]), out, progress=progress).payload
     if result["recommended"] is None:

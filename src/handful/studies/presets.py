@@ -1,8 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
-Each table in these files names its source: the label of a table of the paper, or the name of public code for values
-that the paper omits. Data sets, models, samplers and options have handful's names. An unknown name raises an error with
-the known names.
+Each table in these files is named after its source: the label of a table in the paper or, for values that the paper
+omits, the name of public code. Data sets, models, samplers and options have handful's names. An unknown name raises an
+error that suggests known names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from handful.samplers import make_sampler
 
 
 def architecture(dataset: str, model: str) -> dict[str, Any]:
-    """The options of ``model`` in the architecture benchmark, or of ``graphland-sage`` on any data set of GraphLand."""
+    """The options of ``model`` in the architecture benchmark; for ``graphland-sage``, its options on a data set of
+    GraphLand.
+    """
     options: dict[str, Any] = read_table("architectures", "subsec:architectures_details").get(model, {})
     if model == "graphland-sage":
         read_table("training", "tab:hyperparameters-graphland", dataset)  # raises if the data set is unknown
@@ -38,7 +40,9 @@ def architecture(dataset: str, model: str) -> dict[str, Any]:
 
 
 def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
-    """The model of the sampling benchmark and its options: GraphSAGE, and a GCN of five layers for LADIES."""
+    """The model in the sampling benchmark, and its options. For LADIES it is a GCN with five layers; for all other
+    samplers it is GraphSAGE.
+    """
     options = read_table("architectures", "tab:arch_hparams", dataset)
     exceptions = read_table("architectures", "sec:implementation_details").get(sampler, {})
     model = exceptions.pop("model", "sage")
@@ -46,7 +50,7 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
-    """The options of these models that are in tunedGNN's code, and not in the paper."""
+    """The options of a model that are in tunedGNN's code but not in the paper."""
     of_model = read_table("architectures", "tunedGNN models", model)
     return {**read_table("architectures", "tunedGNN", dataset), **of_model}
 
@@ -55,7 +59,7 @@ def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
 
 
 def sampling(dataset: str, sampler: str) -> Experiment:
-    """The best configuration of ``sampler`` in the sampling benchmark.
+    """The experiment with the paper's best configuration of ``sampler`` in the sampling benchmark.
 
     >>> sampling("ogbn-arxiv", "rns").settings.lr
     0.0005
@@ -66,9 +70,10 @@ def sampling(dataset: str, sampler: str) -> Experiment:
 
 
 def tuned(dataset: str, model: str, regime: str) -> Experiment:
-    """The training of ``model`` in the architecture benchmark, by ``full`` or ``rns``.
+    """The experiment that trains ``model`` in the architecture benchmark; ``regime`` is ``full`` or ``rns``.
 
-    RNS has the m of the sampling benchmark. If a model was out of memory in the paper, it gets GraphSAGE's settings.
+    The m of RNS is that of the sampling benchmark. If the model was out of memory in the paper, it gets GraphSAGE's
+    settings.
     """
     cell = read_table("training", "tab:tuned_hparams", dataset, model, regime)
     if cell == "N/A":
@@ -78,9 +83,9 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 
 
 def graphland(dataset: str, split: str, method: str) -> Experiment:
-    """The training on a data set of GraphLand with its split ``rl`` or ``rh``, by ``full`` or ``rns``.
+    """The experiment on a data set of GraphLand with its split ``rl`` or ``rh``; ``method`` is ``full`` or ``rns``.
 
-    ``device`` has several GPUs if the paper divided the layers among several GPUs.
+    Its device names several GPUs if the paper split the layers over several GPUs.
     """
     cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
@@ -92,7 +97,8 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """If ``asked`` is a GPU, the GPUs among which the paper divided the layers; else ``asked``.
+    """If ``asked`` is a GPU and the paper split the layers of ``preset`` over several GPUs, these GPUs; otherwise
+    ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -101,8 +107,8 @@ def device_for(preset: Experiment, asked: str) -> str:
 
 
 def implicit(regime: str, optimizer: str) -> Experiment:
-    """The experiment in one cell of the table of regimes (``full``, ``rns-no-batch``, ``rns``) and optimisers (``sgd``,
-    ``sgdm``, ``adam``).
+    """The experiment for one cell of the paper's table of regimes (``full``, ``rns-no-batch``, ``rns``) by optimisers
+    (``sgd``, ``sgdm``, ``adam``).
     """
     label = "app:implicit-reg-impl-details"
     shared = read_table("training", label)
@@ -113,8 +119,8 @@ def implicit(regime: str, optimizer: str) -> Experiment:
 
 
 def _experiment(dataset: str, model: str, options: dict[str, Any], sampler: str, cell: dict[str, Any]) -> Experiment:
-    """Make the experiment of a cell of hyperparameters. Neighbour sampling has sampled evaluation; other samplers have
-    exact evaluation.
+    """Make an experiment from ``cell``, the hyperparameters in one cell of a table of the paper. The evaluation is
+    sampled for neighbour sampling, and exact for all other samplers.
     """
     own = cell.pop("options", {}) | (read_table("training", "alg:rns") if sampler == "rns" else {})
     return Experiment(
@@ -128,7 +134,7 @@ def _experiment(dataset: str, model: str, options: dict[str, Any], sampler: str,
 
 
 def epochs(dataset: str, sampler: str = "full") -> int:
-    """The epochs of the sampling and the architecture benchmark."""
+    """The number of epochs in the sampling benchmark and in the architecture benchmark."""
     count = int(read_table("protocol", "tab:arch_hparams", "epochs", dataset))
     return int(read_table("protocol", "tab:arch_hparams", "neighbor_epochs")) if sampler == "neighbor" else count
 
@@ -137,12 +143,12 @@ def epochs(dataset: str, sampler: str = "full") -> int:
 
 
 def search_space(sampler: str) -> Any:
-    """The search space of the options of ``sampler`` in the sampling benchmark, as a list."""
+    """The paper's search space for the options of ``sampler`` in the sampling benchmark, as a list."""
     return read_table("protocol", "subsec:hpo_protocol", "samplers", sampler)
 
 
 def training_space() -> dict[str, list[float]]:
-    """The search space of learning rates, dropouts and weight decays."""
+    """The paper's search space for the learning rate, the dropout and the weight decay."""
     table = read_table("protocol", "subsec:hpo_protocol")
     return {name: table[name] for name in ("lr", "dropout", "weight_decay")}
 
@@ -151,10 +157,10 @@ def training_space() -> dict[str, list[float]]:
 
 
 def paper_result(table: str, *row: str) -> Any:
-    """The results of the paper: the table with this label, or its entry under the keys ``row``; ``None`` for out of
-    memory.
+    """The paper's results in the table with the label ``table``, or its entry under the nested keys ``row``. ``None``
+    means out of memory.
 
-    Metrics and their differences are fractions, ``{"mean": …, "ci95": …}``. Runtimes are in seconds.
+    Metrics, ``{"mean": …, "ci95": …}``, and their differences are fractions. Runtimes are in seconds.
 
     >>> paper_result("tab:main-results", "ogbn-arxiv", "rns")
     {'test': {'mean': 0.7251, 'ci95': 0.0019}, 'seconds': 100, 'gpu_gb': 2.38, 'ram_gb': 1.51}
@@ -163,7 +169,7 @@ def paper_result(table: str, *row: str) -> Any:
 
 
 def _measured(value: Any) -> Any:
-    """Convert the paper's printed texts to numbers, also within nested tables."""
+    """Convert the texts that the paper prints to numbers, also in nested tables."""
     if isinstance(value, dict):
         return {name: _measured(inner) for name, inner in value.items()}
     if not isinstance(value, str):
@@ -192,7 +198,7 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def read_table(file: str, *path: str) -> Any:
-    """Read a copy of the entry under the nested keys ``path`` in a file."""
+    """Return a copy of the entry under the nested keys ``path`` in a preset file."""
     value: Any = _file(file)
     for name in path:
         if name not in value:
@@ -202,7 +208,7 @@ def read_table(file: str, *path: str) -> Any:
 
 
 GRAPHLAND = tuple(_file("results")["tab:graphland_rns"])
-"""The data sets of GraphLand in the paper."""
+"""The data sets of GraphLand that the paper uses."""
 TARGETS: dict[str, tuple[float, ...]] = {
     dataset: tuple(_hundredth(target) for target in rows)
     for dataset, rows in _file("results")["tab:rns_speedup_decomposition"].items()

@@ -1,5 +1,5 @@
-"""Studies of full-graph training against RNS: by regime, optimiser and control; by backbone; on GraphLand; on synthetic
-graphs.
+"""Studies that compare full-graph training with RNS: by regime, optimiser and control; by backbone; on GraphLand; on
+synthetic graphs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ HOMOPHILY = {"smoke": (0.6,), "laptop": (0.1, 0.3, 0.6, 0.9), "paper": (0.1, 0.3
 SYNTHETIC = "synthetic?degree=8&nodes={}&homophily={}"
 OPTIMIZERS = ("sgd", "sgdm", "adam")
 CONTROLS = {"epochs": "equal epochs", "updates": "equal updates", "flow": "equal flow time"}
-"""RNS has m steps per epoch, and the other regimes have one step per epoch. For equal updates, the other regimes get m
-times the epochs. For equal flow time, the other regimes get m times the learning rate.
+"""The display names of the controls. RNS has m steps per epoch, and the other regimes have one. For equal updates, the
+other regimes get m times as many epochs. For equal flow time, they get m times the learning rate.
 """
 
 
 def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experiment:
-    """The experiment of a cell of the table. The settings of the optimiser are the paper's under every budget."""
+    """The experiment for one cell of the table. For every budget, the settings of the optimiser are the paper's."""
     preset = presets.implicit(regime, optimizer)
     if request.budget == "paper":
         if graph != PAPER_GRAPH:
@@ -52,8 +52,8 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
 def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
     """Adapt ``other``, which has one step per epoch, to ``rns``, which has m steps per epoch.
 
-    For equal updates, ``other`` gets m times the epochs; for equal flow time (Σ lr over all steps), m times the
-    learning rate.
+    For equal updates, ``other`` gets m times as many epochs. For equal flow time (Σ lr over all steps), it gets m times
+    the learning rate.
     """
     assert isinstance(rns.sampler, RandomNodes)
     m, how = rns.sampler.parts, other.settings
@@ -63,7 +63,7 @@ def match_steps(rns: Experiment, other: Experiment, control: str) -> Experiment:
 
 
 def regimes(request: Request) -> Finding:
-    """Full graph, RNS with one update per epoch, and RNS, by SGD, SGD with momentum and Adam.
+    """Full-graph training, RNS with one update per epoch, and RNS; each with SGD, SGD with momentum and Adam.
 
     The nine jobs differ only in regime and optimiser.
     """
@@ -78,7 +78,7 @@ def regimes(request: Request) -> Finding:
 def controls(request: Request) -> Finding:
     """The regimes at equal epochs, updates and flow time: does the gain come from the batches or from more steps?
 
-    The table has seven rows and three optimisers. RNS is the same in all three comparisons.
+    The table has seven rows and a column for each of three optimisers. RNS is the same in all three comparisons.
     """
     graph = request.graph_or(PAPER_GRAPH)
     rows = [*product(("full", "rns-no-batch"), CONTROLS), ("rns", "epochs")]
@@ -93,8 +93,8 @@ def controls(request: Request) -> Finding:
 
 
 def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Finding:
-    """Make the finding of regimes by optimisers; its sentence has the gain from the first to the second row of each
-    pair.
+    """Make a finding with regimes as rows and optimisers as columns. Its conclusion states the gain from the first to
+    the second row of each pair.
     """
     metric, gains = grid.metric, []
     for optimizer in OPTIMIZERS:
@@ -109,17 +109,16 @@ def by_optimizer(name: str, grid: Grid, pairs: Sequence[tuple[str, str]]) -> Fin
 
 
 def model_cell(request: Request, graph: str, model: str, method: str) -> Experiment:
-    """The experiment of a backbone and a method."""
+    """The experiment for a backbone and a method."""
     if request.budget == "paper":
         return adapt(request, presets.tuned(graph, model, method))
     return adapt(request, small(graph, method, scaled(request, MODEL_SCALE), model))
 
 
 def architectures(request: Request) -> Finding:
-    """Full graph against RNS for GCN, GraphSAGE, GAT and SGFormer.
+    """Full-graph training against RNS for GCN, GraphSAGE, GAT and SGFormer.
 
-    Under the budget ``paper`` each model has its own hyperparameters; otherwise all models have the same
-    hyperparameters.
+    If the budget is ``paper``, each model has its own hyperparameters; otherwise all models have the same.
     """
     graph = request.graph_or("ogbn-arxiv")
     entries = {}
@@ -131,17 +130,17 @@ def architectures(request: Request) -> Finding:
 
 
 def graphland_cell(request: Request, name: str, split: str, method: str) -> Experiment:
-    """The experiment of a data set and a method, with GraphLand's GraphSAGE."""
+    """The experiment for a data set, a split and a method, with GraphLand's GraphSAGE."""
     if request.budget == "paper":
         return adapt(request, presets.graphland(name, split, method)).with_(evaluate_every=1)
     return adapt(request, small(name, method, scaled(request, GRAPHLAND_SCALE), "graphland-sage").with_(split=split))
 
 
 def graphland(request: Request) -> Finding:
-    """GraphLand: full graph against RNS on seven data sets, with few labels (RL) and with many (RH).
+    """GraphLand: full-graph training against RNS on seven data sets, with few labels (RL) and with many (RH).
 
-    The study uses all data sets on disk, or ``graph``. Except under the budget ``paper``, ``graph`` may be any graph
-    with both splits.
+    The study uses all of these data sets that are on disk, or only ``request.graph``. Unless the budget is ``paper``,
+    this may be any graph that has both splits.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:
@@ -162,9 +161,9 @@ def graphland(request: Request) -> Finding:
 
 
 def synthetic(request: Request) -> Finding:
-    """Full graph against RNS by the size of a synthetic graph and by its homophily.
+    """Full-graph training against RNS on synthetic graphs of several sizes and homophilies.
 
-    Rows with the same homophily differ only in size, and rows with the same size only in homophily.
+    Rows with the same homophily differ only in size, and rows with the same size differ only in homophily.
     """
     entries = {}
     for nodes, homophily, method in product(SIZES[request.budget], HOMOPHILY[request.budget], METHODS):
@@ -178,7 +177,7 @@ def synthetic(request: Request) -> Finding:
 def pair_finding(
     study: str, corner: str, request: Request, entries: Mapping[str, Entry], missing: Sequence[str] = ()
 ) -> Finding:
-    """Make a finding with a row for every pair of jobs: full graph, RNS, and their difference."""
+    """Make a finding with a row for each pair of jobs: full-graph training, RNS, and their difference."""
     grid = Grid.train(request, entries)
     gaps = [grid.gap((row, METHODS[0]), (row, METHODS[1])) for row in grid.names("row")]
     known = [gap for gap in gaps if gap is not None]

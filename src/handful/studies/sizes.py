@@ -1,4 +1,4 @@
-"""Studies that vary one option: the m and the mean field of RNS, the fanout, or the number of targets per batch."""
+"""Studies that vary options: m and the mean field of RNS, the fanout, or the number of targets per batch."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ from handful.vocabulary import PARTS, title
 PARTS_SCALE = Scale(QUICK["hidden"], QUICK["layers"], QUICK["epochs"])
 VALUES = {"smoke": (1, 2), "laptop": (1, 2, 4, 8, 16), "paper": (1, *range(2, 11))}
 FANOUT_SCALE = Scale(hidden=64, layers=4, epochs=40)
-"""Neighbour sampling gets a quarter of these epochs."""
+"""The scale of the study of fanouts. Neighbour sampling gets a quarter of these epochs."""
 BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
-"""Batches per epoch: with s batches, a batch has 1/s of the training nodes as targets."""
+"""The numbers of batches per epoch. If there are s batches, a batch has 1/s of the training nodes as targets."""
 CLUSTERS = 256
-"""The number of clusters of ClusterGCN; a batch can have any fraction of the clusters."""
+"""The number of clusters of ClusterGCN. It is large, so that a batch can have nearly any fraction of the clusters."""
 FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
 WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
-"""The values of λ; ``None`` for plain RNS, 0 for an exact first hop without stand-ins."""
+"""The values of λ. ``None`` means plain RNS, and 0 means an exact first hop without mean-field neighbours."""
 FIELD_PARTS = {"smoke": (4,), "laptop": (2, 4, 8, 16, 64)}
 BATCHES = {"smoke": (4, 1), "laptop": (24, 4)}
-"""Batches per repeat, and repeats, for R and bias at random initialisations."""
+"""The number of batches per repeat and the number of repeats, for measuring R and the bias at random
+initialisations.
+"""
 TERMS = (Measure("R", "R(w)", "{:.3g}".format), Measure("bias", "Bias", "{:.3g}".format))
 
 
 def parts(request: Request) -> Finding:
-    """The metric, the time and the memory by m, the number of parts, and by the equivalent ``fraction`` 1/m.
+    """Metric, time and memory of RNS for several m, the number of parts, and for the equivalent ``fraction`` 1/m.
 
-    All m have the same hyperparameters; under the budget ``paper``, these are the hyperparameters of the paper's best
-    m. With ``tune_each``, each m has its own hyperparameters, as in the paper.
+    All m have the same hyperparameters; if the budget is ``paper``, they are those of the paper's best m, and
+    ``fraction`` is left out. If ``tune_each`` is given, the hyperparameters are tuned for each m, as in the paper.
     """
     base, values = benchmark(request, request.graph_or("ogbn-arxiv"), "rns", PARTS_SCALE), VALUES[request.budget]
     assert isinstance(base.sampler, RandomNodes)
@@ -62,10 +64,11 @@ def parts(request: Request) -> Finding:
 
 
 def fanout(request: Request) -> Finding:
-    """Accuracy, time and memory of neighbour sampling with fanouts of two, three and four hops.
+    """Accuracy, time and memory of neighbour sampling with fanouts for two, three and four hops.
 
-    The fanouts come from the paper's search space. The other hyperparameters are those of the paper's best fanout; with
-    ``tune_each``, the hyperparameters are tuned for each fanout.
+    The fanouts come from the paper's search space. All fanouts have the same hyperparameters; if the budget is
+    ``paper``, they are those of the paper's best fanout. If ``tune_each`` is given, the hyperparameters are tuned for
+    each fanout.
     """
     graph = request.graph_or("ogbn-arxiv")
     base = benchmark(request, graph, "neighbor", FANOUT_SCALE)
@@ -83,7 +86,7 @@ def fanout(request: Request) -> Finding:
 def mean_field(request: Request) -> Finding:
     """The effect of an exact first hop and a mean-field neighbour on accuracy, R(w), bias and time, by λ and m.
 
-    The jobs are RNS with every m and λ; all other options are equal.
+    There is a job for every pair of m and λ; all other options are the same.
     """
     graph, size = request.graph or "debian", "smoke" if request.budget == "smoke" else "laptop"
     base = benchmark(request, graph, "rns", FIELD_SCALE)
@@ -105,15 +108,15 @@ def mean_field(request: Request) -> Finding:
 
 
 def settings_of(weight: float | None) -> dict[str, Any]:
-    """The settings for a choice of λ."""
+    """The settings for one of ``WEIGHTS``."""
     return {"first_hop": "exact"} if weight == 0 else {"mean_field": weight or 0.0}
 
 
 def option_finding(
     name: str, corner: str, grid: Grid, x: Axis, measures: Sequence[Measure], records: str = "cells"
 ) -> Finding:
-    """Make the finding of jobs that differ in one option: each measure is a column of the table and a view of the
-    chart.
+    """Make the finding of jobs that differ in an option. Each measure is a column of the table and a
+    view of the chart.
     """
     sampler, metric = title(grid.names("column")[0]), grid.metric
     views = []
@@ -130,9 +133,9 @@ def option_finding(
 
 
 def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
-    """A sampler whose batches have about 1/``steps`` of the training nodes as targets.
+    """A sampler whose batches have a fraction of about 1/``steps`` of the training nodes as targets.
 
-    For GraphSAINT, the number of roots is determined by measurement, because the walks overlap.
+    For GraphSAINT, the number of roots is found by measuring batches, because the random walks overlap.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=400&degree=4")
@@ -153,14 +156,15 @@ def size_sampler(name: str, graph: Graph, steps: int, seed: int = 0) -> Sampler:
 
 
 def targets(sampler: Sampler, graph: Graph, seed: int, batches: int = 3) -> float:
-    """The mean number of targets of the first batches of an epoch."""
+    """The mean number of targets per batch, over the first ``batches`` batches of an epoch."""
     return mean(len(sample.targets) for sample in islice(sampler.sample(graph, seed, 0), batches))
 
 
 def batch_size(request: Request) -> Finding:
-    """Every sampler with the same number of targets per batch: is a gain due to the sampler or to its batch size?
+    """Samplers with the same number of targets per batch: is a gain due to the sampler or to its batch size?
 
-    Model and epochs are equal, so that the samplers of a column also have about the same number of steps.
+    The model and the number of epochs are the same, so the samplers in a column also have about the same number of
+    steps.
     """
     base = adapt(request, small(request.graph or "debian", "full", scaled(request, BATCH_SCALE)))
     data = base.load(request.seeds[0])
@@ -180,7 +184,9 @@ def batch_size(request: Request) -> Finding:
 
 
 def spread(grid: Grid, side: str) -> float:
-    """The difference between the best and the worst test metric, averaged over rows or columns."""
+    """The difference between the highest and the lowest test metric within each row or column (``side``), averaged over
+    them.
+    """
     groups: dict[str, list[float]] = {}
     for job, outcome in grid.outcomes.items():
         if outcome.summary is not None:

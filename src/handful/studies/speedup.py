@@ -1,4 +1,4 @@
-"""The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target."""
+"""The speedup of RNS over full-graph training: cheaper epochs, fewer epochs, and less time to reach a target."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ METHODS = ("full", "rns")
 SCALE = Scale(hidden=128, layers=3, epochs=60)
 TIMES = "{:.2f}×"
 STEP = 0.01
-"""The step between targets, for metrics that are fractions, as in the paper. Other metrics have a step relative to
-their size.
+"""The difference between two targets, for metrics that are fractions, as in the paper. For other metrics, the
+difference is relative to the size of the metric.
 """
 
 Lines = Sequence[dict[str, Any]]
@@ -30,7 +30,8 @@ Lines = Sequence[dict[str, Any]]
 
 
 def epoch_time(lines: Lines) -> float:
-    """τ = median_j (runtime_{j+1} − runtime_j) / (epoch_{j+1} − epoch_j); NaN with fewer than two evaluations.
+    """The time per epoch, τ = median_j (runtime_{j+1} − runtime_j) / (epoch_{j+1} − epoch_j). NaN if there are fewer
+    than two evaluations.
 
     >>> epoch_time([{"epoch": 1, "seconds": 9.0}, {"epoch": 2, "seconds": 10.0}, {"epoch": 4, "seconds": 14.0}])
     1.5
@@ -42,7 +43,7 @@ def epoch_time(lines: Lines) -> float:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The point at which a run reaches a target a*: E(a*), T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
+    """When a run reaches a target a*: the epoch E(a*), the time T_start(a*), and T_nostart(a*) = T_start(a*) − t_0."""
 
     epochs: float
     start: float
@@ -54,8 +55,8 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
     before it.
 
     If the first evaluation of the run reaches the target, this evaluation is the crossing. If no evaluation reaches the
-    target, there is no crossing. ``seconds`` count from the start of the process, and t_0 is the runtime of the first
-    evaluation.
+    target, there is no crossing. ``seconds`` are counted from the start of the process, and t_0 is the time of the
+    first evaluation.
 
     >>> crossing([{"epoch": 1, "seconds": 5.0, "val": 0.5}, {"epoch": 3, "seconds": 9.0, "val": 0.7}], 0.6)
     Crossing(epochs=2.0, start=7.0, nostart=2.0)
@@ -72,12 +73,12 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
 
 
 def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better: bool = True) -> dict[str, Any]:
-    """S = E_s[full-graph quantity] / E_s[RNS quantity], means over the seeds. ``runs`` has one history per seed for
-    ``full`` and for ``rns``.
+    """The speedups S = E_s[full-graph quantity] / E_s[RNS quantity], where E_s is the mean over the seeds. ``runs`` has
+    one history per seed for ``full`` and for ``rns``.
 
-    The keys are the names of ``SPEEDUPS``: S_epoch, S_epochs, S_time with and without start-up. A value is NaN if a
-    seed of a method does not reach the target. S_time without start-up is also NaN if RNS reaches the target at its
-    first evaluation.
+    The keys of ``SPEEDUPS`` have S_epoch, S_epochs, and S_time with and without start-up. All except S_epoch are NaN if
+    any seed of a method does not reach the target. S_time without start-up is also NaN if RNS always reaches the target
+    at its first evaluation.
     """
     result = {name: [crossing(lines, target, higher_is_better) for lines in own] for name, own in runs.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in result.items()}
@@ -92,10 +93,10 @@ def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better
 
 
 def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
-    """Choose three targets, one step apart. The hardest target is the best multiple of the step that all runs of all
-    methods reached.
+    """Choose three targets, which differ by one step. The hardest target is the best multiple of the step that all runs
+    of all methods reached.
 
-    For metrics that are fractions, targets are above zero.
+    For metrics that are fractions, only targets above zero are returned.
     """
     sign = 1 if metric.higher_is_better else -1
     histories = [[line["val"] for line in lines if line["val"] is not None] for runs in methods for lines in runs]
@@ -109,10 +110,10 @@ def reachable(*methods: Sequence[Lines], metric: Metric) -> tuple[float, ...]:
 
 
 def speedup_study(request: Request) -> Finding:
-    """The speedup of RNS over full-graph training: by cheaper epochs, by fewer epochs, and in the time to a target.
+    """The speedup of RNS over full-graph training: cheaper epochs, fewer epochs, and less time to reach a target.
 
-    Both methods are evaluated after every epoch. Under the budget ``paper``, the targets are the paper's targets;
-    otherwise ``reachable`` chooses the targets.
+    Both methods are evaluated after every epoch. If the budget is ``paper``, the targets are the paper's; otherwise
+    ``reachable`` chooses them.
     """
     graph = request.graph_or("ogbn-arxiv")
     jobs = {method: benchmark(request, graph, method, SCALE).with_(evaluate_every=1) for method in METHODS}
@@ -144,13 +145,13 @@ def speedup_study(request: Request) -> Finding:
 
 
 def histories(outcome: Outcome) -> list[Lines]:
-    """The evaluations of every seed; ``seconds`` count from the start of the process, as in the paper's logs."""
+    """The evaluations of every seed. ``seconds`` are counted from the start of the process, as in the paper's logs."""
     runs, before = [] if outcome.summary is None else outcome.summary.runs, outcome.startup_seconds
     return [[{**line, "seconds": line["seconds"] + before} for line in run.history] for run in runs]
 
 
 def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric) -> Chart:
-    """The four speedups at every target, and the speedups of the paper."""
+    """Chart the four speedups for every target, beside the speedups in the paper."""
     targets, series = [metric.with_unit(s["target"]) for s in speedups], []
     for color, (key, label) in enumerate(SPEEDUPS.items()):
         series.append(Series(label, targets, [s[key] for s in speedups], color=color))
@@ -163,7 +164,7 @@ def speedup_chart(speedups: Sequence[dict[str, Any]], graph: str, metric: Metric
 
 
 def conclude(speedups: Sequence[dict[str, Any]], metric: Metric) -> str:
-    """A sentence with the speedup to the hardest target that all seeds of both methods reached."""
+    """State the speedup for the hardest target that all seeds of both methods reached."""
     sure = [s for s in speedups if s["start"] == s["start"]]
     if not sure:
         return "No target was reached by every seed of both methods: train longer, or with more seeds."

@@ -1,10 +1,10 @@
-"""Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
+"""Every sampler on every available graph, at equal epochs and at equal time, with paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
 has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two
-results: the metric after equal epochs, and the metric after the seconds that the slowest method needs for these epochs.
-With ``tune_each``, each method has its own learning rate, dropout and weight decay. Graphs whose files are missing are
-left out, and the finding names them.
+results: the metric after equal epochs, and the metric after the time that the slowest method needs for these epochs. If
+``tune_each`` is given, the learning rate, dropout and weight decay are tuned for each method. Graphs whose files are
+missing are left out, and the finding lists them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
 STEPS = 4
-"""Batches per epoch: the m of RNS. The options of the other samplers give about the same number of batches."""
+"""The number of batches per epoch, which is the m of RNS. The options of the other samplers give about
+the same number.
+"""
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
 OURS = "rns-mean-field"
-"""The method against which all other methods are tested."""
+"""The method with which the statistical tests compare all other methods."""
 LONGER, ONCE = 3, ("neighbor",)
-"""Most methods train ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only the
-epochs of the comparison."""
+"""Most methods train for ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only for
+the epochs of the comparison.
+"""
 ALPHA = 0.05
 
 
 @dataclass(frozen=True)
 class Case:
-    """A graph of the survey; ``epochs`` is a factor for the epochs of the budget."""
+    """A graph of the survey. The number of epochs of the budget is multiplied by ``epochs``."""
 
     label: str
     graph: str
@@ -59,7 +62,7 @@ CASES = (
     Case("tolokers", "pyg:HeterophilousGraphDataset/tolokers", "rh"),
     Case("minesweeper", "pyg:HeterophilousGraphDataset/minesweeper", "rh"),
     Case("Amazon Photo", "pyg:Amazon/Photo", "rh"),
-    # With 8,415 features this graph has the longest epochs, and it converges first.
+    # With 8,415 features, this graph has the longest epochs, and it converges in the fewest epochs.
     Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
     Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
@@ -69,16 +72,16 @@ TINY = (
     Case("synthetic, hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=2.1"),
     Case("synthetic, no hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=10"),
 )
-"""The graphs of ``smoke``."""
+"""The graphs for the budget ``smoke``."""
 
 
 def scale_of(request: Request) -> Scale:
-    """The model and the epochs of the comparison."""
+    """The size of the model and the number of epochs of the comparison."""
     return scaled(request, SCALES.get(request.budget, SMOKE))
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """The options of every method for about ``STEPS`` batches per epoch on ``graph``."""
+    """The sampler options of every method that give about ``STEPS`` batches per epoch on ``graph``."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {
@@ -92,16 +95,19 @@ def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
 
 
 def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
-    """Set the method of ``base``. ClusterGCN gets an exact first hop, as in its original code (``precalc``)."""
+    """Set the method and the epochs of ``base``. ClusterGCN gets an exact first hop, as in its original code
+    (``precalc``).
+    """
     epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
     hop = "exact" if method == "cluster" else "sampled"
     return base.with_(epochs=epochs, first_hop=hop).with_method(method, **options)
 
 
 def run(request: Request) -> Finding:
-    """Every sampler on every available graph, at equal epochs and at equal seconds; paired tests and mean ranks.
+    """Every sampler on every available graph, at equal epochs and at equal time, with paired tests and mean ranks.
 
-    The survey uses all available graphs, or only ``graph``. By default there are five seeds.
+    The survey uses all available graphs, or only ``request.graph``. For the budget ``laptop``, the default seeds are
+    those of ``paper``.
     """
     if request.budget == "laptop" and not request.seeds_given:
         request = replace(request, seeds=PAPER_SEEDS)
@@ -110,7 +116,9 @@ def run(request: Request) -> Finding:
 
 
 def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
-    """The jobs of the survey, and the errors of missing graphs. Every graph is loaded once, for its size."""
+    """The jobs of the survey, and an error message for each missing graph. Every graph is loaded once,
+    to get its size.
+    """
     cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
         cases = (Case(request.graph, request.graph, request.split),)
@@ -137,7 +145,7 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
 
 
 def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Finding:
-    """The finding of the survey."""
+    """Make the finding of the survey."""
     graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     epochs = {entry.row: entry.facts["epochs"] for entry in grid.entries.values()}
@@ -169,13 +177,15 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
 
 
 def seconds_of_slowest(grid: Grid, graph: str) -> float:
-    """The seconds of an epoch of the slowest method, without evaluation."""
+    """The time per epoch of the slowest method, in seconds, without evaluation."""
     taken = (grid.mean(graph, method, "epoch_seconds") for method in grid.names("column"))
     return max((seconds for seconds in taken if seconds), default=inf)
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """Keep only the evaluations of each run whose ``key`` is within the limit of the graph."""
+    """For each run, choose the best epoch only among the evaluations whose ``key`` is at most the limit
+    of the graph.
+    """
 
     def cut_run(run: Run, limit: float) -> Run:
         lines = [line for line in run.history if line["val"] is not None]
@@ -196,16 +206,16 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that all methods finished and whose metric is a percentage: only these can be averaged together."""
+    """The graphs that all methods finished and whose metric is a percentage. Only these can be averaged together."""
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
 def rank(grid: Grid) -> dict[str, Any] | None:
-    """Rank the methods: the mean ranks over the graphs that all methods finished, best first, and the tests of the
-    ranks.
+    """Rank the methods. The result has their mean ranks over the graphs in ``whole(grid)``, best first, and the tests
+    of the ranks.
 
-    ``None`` with fewer than two graphs or three methods.
+    ``None`` if there are fewer than two graphs or fewer than three methods.
     """
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 3:
@@ -217,7 +227,9 @@ def rank(grid: Grid) -> dict[str, Any] | None:
 
 
 def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
-    """Test ``OURS`` against every other method: over the means of all graphs, and on each graph over its seeds."""
+    """Compare ``OURS`` with every other method by two tests: over the means on all graphs, and on each graph over its
+    seeds.
+    """
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or OURS not in methods:
         return []
@@ -238,7 +250,9 @@ def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
 
 
 def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Table:
-    """Make a table of the test metric of every method on every graph, with the best two marked, and the mean ranks."""
+    """Make a table of the test metric of every method on every graph, and of the mean ranks. The best two values of a
+    row are marked.
+    """
     table = grid.cross_table(f"Test · {heading}", "Graph", best_in="row")
     labels = [f"{graph}, {grid.outcome(graph, 'rns').metric.label()}" for graph in grid.names("row")]
     rows = [[Cell(label), *row[1:]] for label, row in zip(labels, table.rows, strict=True)]
@@ -249,8 +263,8 @@ def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Ta
 
 
 def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
-    """Make a table of our method against every other method: the mean difference in percentage points, and the number
-    of graphs with a significant difference over the seeds.
+    """Make a table that compares our method with every other method: the mean difference in percentage points, its
+    p-value, and the numbers of graphs on which our method is significantly better, level or worse.
     """
     counts = ("better", "level", "worse")
     rows = [
@@ -263,7 +277,7 @@ def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
 
 
 def cost_table(grid: Grid) -> Table:
-    """Seconds per epoch, divided by the seconds per epoch of plain RNS."""
+    """Make a table of the time per epoch of every method, relative to plain RNS."""
     methods, rows = grid.names("column"), []
     for graph in grid.names("row"):
         plain = grid.mean(graph, "rns", "epoch_seconds")
@@ -273,8 +287,8 @@ def cost_table(grid: Grid) -> Table:
 
 
 def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
-    """Chart the mean ranks, each with a bar of the critical difference: methods differ significantly if their bars do
-    not overlap.
+    """Chart the mean ranks, each with an error bar whose length is the critical difference. Methods differ
+    significantly if their bars do not overlap.
     """
     half, series = ranks["critical_difference"] / 2, []
     for (method, mean), hue in zip(ranks["mean"].items(), hues(list(ranks["mean"])), strict=True):
@@ -285,8 +299,8 @@ def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
 
 
 def trade_chart(grid: Grid) -> Chart:
-    """Chart the gain in percentage points over plain RNS against seconds and memory relative to plain RNS, as means
-    over graphs.
+    """Chart the gain over plain RNS, in percentage points, against the time per epoch and the memory relative to plain
+    RNS. All values are means over graphs.
     """
     graphs = [graph for graph in whole(grid) if grid.mean(graph, "rns", "epoch_seconds")]
     views = []
@@ -303,7 +317,7 @@ def trade_chart(grid: Grid) -> Chart:
 
 
 def difference_chart(question: str, grid: Grid) -> Chart:
-    """Chart the paired differences to plain RNS on every graph: mean and 95% CI."""
+    """Chart the paired differences from plain RNS on every graph, with mean and 95% CI over the seeds."""
     plain = {graph: grid.outcome(graph, "rns") for graph in grid.names("row")}
     plain = {graph: outcome for graph, outcome in plain.items() if outcome.summary is not None}
     others = [method for method in grid.names("column") if method != "rns"]
@@ -321,8 +335,8 @@ def difference_chart(question: str, grid: Grid) -> Chart:
 
 
 def conclude(ranks: dict[str, Any] | None) -> str:
-    """Describe the method with the best mean rank, and the methods whose ranks differ from the best rank by more than
-    the critical difference.
+    """Name the method with the best mean rank, and the methods whose mean ranks are worse by at least the critical
+    difference.
     """
     if ranks is None:
         return "Ranks need two graphs that all methods finished, with metrics that are shares."

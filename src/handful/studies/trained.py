@@ -1,4 +1,4 @@
-"""Read runs from their folders: training curves, configurations, and findings of runs without a study."""
+"""Read runs from their folders: training curves, configurations, and findings of runs that are not part of a study."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from handful.training.record import Run, read_config
 from handful.vocabulary import METHODS, REGIMES, hues, spaced, title, words
 
 MOST_LINES = 6
-"""The maximum number of lines in one view. More lines are split into facets, if their labels have two parts."""
+"""The maximum number of lines in one view. If there are more, and their labels have two parts, they are split into
+facets.
+"""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """An experiment that was read from its folder; ``results`` has the finished seeds."""
+    """An experiment that was read from its folder. ``results`` has only the finished seeds."""
 
     name: str
     label: str
-    """The name in text."""
+    """The display name."""
     config: Mapping[str, Any]
     """The ``config.json`` of the first seed."""
     seeds: tuple[int, ...]
@@ -43,17 +45,17 @@ class Trained:
 
     @property
     def metric(self) -> Metric:
-        """The metric."""
+        """The metric of the runs."""
         if not self.results:
             return metric_of_record(str(self.config["data"]["metric"]))
         return metric_of_record(self.results[0].metric, self.results[0].higher_is_better)
 
     def mean(self, measure: str) -> dict[str, float]:
-        """Mean and 95% CI of a field of ``Run`` over the finished seeds."""
+        """The mean and 95% CI of a field of ``Run`` over the finished seeds."""
         return mean_ci95([getattr(run, measure) for run in self.results])
 
     def configuration(self) -> dict[str, str]:
-        """The settings of the training, by name."""
+        """The configuration of the training as texts, by display name."""
         config = self.config
         sampler = dict(config["sampler"])
         name = sampler.pop("name")
@@ -71,7 +73,7 @@ class Trained:
 
 
 def read_trained(folder: Path, name: str, label: str | None = None) -> Trained | None:
-    """Read the experiment or the single run in ``folder``; ``None`` before its first evaluation."""
+    """Read the experiment or the single run in ``folder``; ``None`` if it has no evaluation yet."""
     begun = [run for run in run_folders(folder) if run.config.exists() and run.metrics.exists()]
     if not begun:
         return None
@@ -93,12 +95,12 @@ LOOKS = {
     "epochs": ("epoch", Axis("epoch", whole=True), "val"),
     "loss": ("epoch", Axis("epoch", whole=True), "loss"),
 }
-"""The views of a training curve: the field for x, the x axis, and the field for y."""
+"""The views of the training curves. For each view: the field for x, the x axis, and the field for y."""
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Chart the training curves, one chart per graph: means over seeds with the range of the seeds. Many lines are
-    split into facets.
+    """Chart the training curves of each graph: the mean over the seeds as a line, and their range as a band. Many lines
+    are split into facets.
     """
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
@@ -116,8 +118,8 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
 
 
 def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
-    """Group many runs with labels such as "GraphSAGE, RNS" by the part of the label that is not a method; empty for few
-    runs.
+    """Group runs with labels such as "GraphSAGE, RNS" by the part of the label that is not a method. Empty if there are
+    at most ``MOST_LINES`` runs.
     """
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):
@@ -148,8 +150,8 @@ def _view(name: str, runs: Sequence[Trained], look: str) -> View:
 def mean_curve(
     histories: Sequence[Sequence[dict[str, Any]]], against: str, measure: str = "val"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean x of each evaluation, ``(evaluations,)``, and the values of ``measure``, ``(seeds, evaluations)``, up to
-    the last evaluation that all seeds have.
+    """The field ``against``, averaged over the seeds, ``(evaluations,)``; and the values of ``measure``, of shape
+    (seeds, evaluations). Evaluations that some seed does not have are left out.
     """
     known = [[line for line in history if line[measure] is not None] for history in histories]
     length = min((len(history) for history in known), default=0)
@@ -161,7 +163,7 @@ def mean_curve(
 
 
 def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]]:
-    """The settings that all runs share, and a table of the settings that differ."""
+    """The settings that are the same in all runs, and a table of the settings that differ."""
     if not runs:
         return {}, []
     every = [one.configuration() for one in runs]
@@ -176,11 +178,11 @@ def configurations(runs: Sequence[Trained]) -> tuple[dict[str, str], list[Table]
 # -- runs without a study ---------------------------------------------------------------------------------------------
 
 COSTS = {"seconds": "{:.1f}", "prepare_seconds": "{:.1f}", "epoch_seconds": "{:.2f}"}
-"""Fields of ``Run``, and the formats of their means."""
+"""The fields of ``Run`` in the table of runs, and the formats of their means."""
 
 
 def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
-    """Make the finding of runs of one graph: a row for every experiment with a finished seed."""
+    """Make the finding of runs on one graph. Its table has a row for every experiment with a finished seed."""
     done = [one for one in runs if one.results]
     metric, rows = (done or runs)[0].metric, []
     ranks = best_two([one.mean("test")["mean"] for one in done], metric.higher_is_better)
@@ -200,8 +202,8 @@ def training_finding(folder: Path, runs: Sequence[Trained]) -> Finding:
 
 
 def loose_findings(folder: Path, taken: Sequence[Path]) -> tuple[list[Finding], dict[Path, str]]:
-    """Make a finding for each graph and metric from the runs in ``folder`` and its subfolders, except ``taken``; also
-    return the unreadable folders.
+    """Make a finding for each graph and metric from the runs in ``folder`` and its subfolders, except the folders
+    ``taken``. Also return the errors of unreadable folders.
     """
     groups: dict[tuple[str, str], list[Trained]] = {}
     unreadable: dict[Path, str] = {}
@@ -229,7 +231,7 @@ def _experiments(folder: Path) -> list[Path]:
 
 
 def _order(place: Path) -> tuple[str, int, list[int], str]:
-    """The sort key of a folder: methods in the order of tables, and m-2 before m-16."""
+    """The sort key of a folder. Methods are in the order of the tables, and m-2 comes before m-16."""
     known, name = list(METHODS), place.name
     at = known.index(name) if name in known else len(known)
     return str(place.parent), at, [int(digits) for digits in re.findall(r"\d+", name)], name

@@ -1,9 +1,10 @@
 """The paper's tuning protocol (appendix, "Fair hyperparameter tuning protocol"), on Optuna.
 
-The architecture is fixed. Every sampling configuration has its own study: Bayesian trials (TPE) over learning rate,
-dropout and weight decay. A trial is a run with one seed, and its value is the validation metric. The best configuration
-of a sampler is then trained with all seeds. Studies are in a storage that several processes and machines may share.
-Each process continues until the study has enough trials; p processes may run up to p − 1 additional trials.
+The architecture is fixed. Every sampling configuration has its own Optuna study: Bayesian trials (TPE) over learning
+rate, dropout and weight decay. A trial is a run with one seed, and its value is the validation metric. The best
+configuration of a sampler is then trained with all seeds. Studies are kept in a storage, which several processes and
+machines may share. Each process continues until the study has enough trials; p processes may run up to p − 1 additional
+trials.
 """
 
 from __future__ import annotations
@@ -37,16 +38,18 @@ from handful.training.record import RunFolder, differences, read_json, write_con
 from handful.vocabulary import spaced
 
 Report = Callable[[str, int, int], None]
-"""A function that is called with the name of a study, the number of finished trials, and the number of all trials."""
+"""A progress function. It is called with the name of a study, the number of finished trials, and the total number of
+trials.
+"""
 KEPT = ("epochs", "evaluation", "optimizer", "decayed", "checkpoint_activations")
-"""The settings that ``paper_space`` takes from the paper."""
+"""The settings that ``paper_space`` takes from the paper's presets."""
 TRIALS = 50
-"""The trials per sampling configuration, as in the paper."""
+"""The number of trials per sampling configuration, as in the paper."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best trial of one sampling configuration."""
+    """The result of the search for one sampling configuration: its best trial."""
 
     experiment: Experiment
     trials: int
@@ -54,18 +57,18 @@ class Best:
     parameters: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The record of the trial, with ``lr``, ``dropout`` and ``weight_decay``."""
+        """The record of the trial for JSON, including ``lr``, ``dropout`` and ``weight_decay``."""
         sampler = self.experiment.sampler
         what = {"sampler": sampler.name, "options": sampler.options(), "trials": self.trials, "val": self.val}
         return {**what, **self.parameters}
 
     def cells(self) -> list[Cell]:
-        """The first cells of the trial's row in a table: the sampler and the best parameters."""
+        """The first cells of the table row for this trial: the sampler and the best parameters."""
         return [Cell(str(self.experiment.sampler)), *(Cell(f"{value:g}") for value in self.parameters.values())]
 
 
 def sampling_space(sampler: str, layers: int) -> list[Sampler]:
-    """The paper's search space of a sampler; for LADIES, with one budget per layer of the model.
+    """The paper's search space for a sampler. For LADIES, ``budget`` gets one entry per layer of the model.
 
     >>> [str(one) for one in sampling_space("saint", layers=3)][0]
     'saint(roots=6000, length=2, coverage=50)'
@@ -77,10 +80,11 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
 
 
 def paper_space(experiment: Experiment, sampler: str, model: str | None = None) -> list[Experiment]:
-    """``experiment`` with the paper's architecture and training, for each configuration of ``sampler``.
+    """For each configuration of ``sampler``, ``experiment`` with the paper's architecture and training settings.
 
-    On GraphLand there is one configuration, since the number of parts is a dimension of the search. For a ``model`` of
-    the architecture benchmark there is one configuration, with the number of parts of the sampling benchmark."""
+    On GraphLand there is only one configuration, since the number of parts is tuned in the search. If ``model`` is
+    given, there is also only one, with the number of parts of the sampling benchmark.
+    """
     make_sampler(sampler)
     space: list[dict[str, Any]] = [{}]
     if (model or experiment.graph in presets.GRAPHLAND) and sampler not in ("full", "rns"):
@@ -114,15 +118,15 @@ def tune_samplers(
     """Tune every experiment, and train the best experiment of each sampler with all seeds.
 
     Args:
-        experiments: sampling configurations. Trials use the first seed.
+        experiments: the sampling configurations. Trials use the first seed.
         storage: the URL of an Optuna storage, which several processes may share.
-        out: the folder of the runs.
+        out: the folder for the runs.
         trials: the number of trials per experiment.
-        prune: whether to stop trials early if they are worse than earlier trials.
+        prune: whether to stop a trial early if it is worse than the median of earlier trials.
         final: whether to train the best experiment of each sampler with all seeds.
-        report, progress: ``report`` is called during the search, ``progress`` is called during the final runs.
-        executor: the executor of trials and final runs; it also limits the number of parallel jobs.
-        parts: the values of m for RNS; m is then a dimension of one search.
+        report, progress: progress functions for the search and for the final runs.
+        executor: runs the trials and the final runs, and limits the number of parallel jobs.
+        parts: the values of m for RNS; if given, the search also tunes m.
     """
     graph = experiments[0].load(experiments[0].seeds[0])
     metric = METRICS[graph.metric]
@@ -169,10 +173,10 @@ def search(
     out: Path | None = None,
     parts: Sequence[int] = (),
 ) -> Best:
-    """Run trials until the study in ``storage`` (a URL) has ``trials`` trials, and return the best trial.
+    """Run trials until the Optuna study in ``storage``, a URL, has ``trials`` finished trials. Return the best trial.
 
-    A trial is a job of ``executor``. The folder of a trial, in ``out`` or in a temporary folder, exists only during the
-    trial. Only this process uses the storage, so that other machines need no access to the storage.
+    ``executor`` runs a trial as a job. The folder of a trial is in ``out``, or among the temporary files if ``out`` is
+    ``None``, and exists only during the trial. Jobs do not use the storage, so other machines need no access to it.
     """
     optuna, states = _optuna(), _optuna().trial.TrialState
     seed = experiment.seeds[0]
@@ -223,7 +227,7 @@ def search(
 def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     """Ask the study for a new trial, and make its experiment."""
     trial = study.ask()
-    # Each trial has its own seed: processes draw different trials, and a search by one process is reproducible.
+    # Each trial has its own seed, so processes draw different trials, and a search by one process is reproducible.
     own = derive_seed(experiment.seeds[0], trial.number) % 2**32
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
@@ -232,7 +236,7 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
 
 
 def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
-    """``experiment`` with the parameters of a trial; ``parts`` is an option of its sampler."""
+    """``experiment`` with the parameters of a trial. The parameter ``parts`` becomes an option of the sampler."""
     own = dict(parameters)
     if "parts" in own:
         options = {**experiment.sampler.options(), "parts": own.pop("parts")}
@@ -250,7 +254,7 @@ def _falls_behind(trial: Any, run: RunFolder) -> bool:
 
 
 def _judged(val: float | None, data: Graph) -> float:
-    """Return ``val``; raise an error if ``val`` is ``None`` or NaN."""
+    """Return ``val``, the validation metric of a trial; raise an error if it is ``None`` or NaN."""
     if val is None or isnan(val):
         advice = "use a split with validation nodes of several classes"
         raise HandfulError(f"trials need validation, and {data.name} has no {data.metric} there: {advice}")
@@ -261,8 +265,8 @@ def _judged(val: float | None, data: Graph) -> float:
 
 
 def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """Open the study of one sampling configuration, or of RNS with any of ``parts``. If the study does not exist, it is
-    created.
+    """Open or create the Optuna study of one sampling configuration. If the sampler is RNS and ``parts`` is given, the
+    study also searches m in ``parts``.
 
     Raises:
         RunError: the study in ``storage`` has another experiment, other data or another search space.
@@ -291,15 +295,17 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
 
 
 def comparable(experiment: Experiment) -> dict[str, Any]:
-    """The fields that must be equal in comparable trials: all except the root, the device and the seeds of the final
-    runs.
+    """The fields of ``experiment`` that must be equal in all trials of a study: all except the root, the device and all
+    seeds but the first.
     """
     value = json.loads(json.dumps(experiment.to_json()))
     return {k: v for k, v in value.items() if k not in ("root", "device")} | {"seeds": value["seeds"][:1]}
 
 
 def _alone(storage: str) -> AbstractContextManager[Any]:
-    """Lock the creation of tables in an SQLite file, since creation by two processes at once would fail."""
+    """A lock for the creation of tables in an SQLite file, which would fail if two processes did it at
+    the same time.
+    """
     if not storage.startswith("sqlite:///"):
         return nullcontext()
     file = Path(storage.removeprefix("sqlite:///"))
@@ -313,7 +319,7 @@ def _finished(study: Any) -> list[Any]:
 
 
 def _bury_dead(study: Any) -> None:
-    """Mark a trial as failed if its process on this machine has ended."""
+    """Mark running trials as failed if their process was on this machine and has ended."""
     import psutil  # from the same extra as Optuna
 
     states = _optuna().trial.TrialState

@@ -27,20 +27,21 @@ from handful.training.loop import Loop
 from handful.training.record import read_config
 
 FEW = 64
-"""The number of nodes of the graph for ``warm_up``."""
+"""The number of nodes of the graph that ``warm_up`` uses."""
 SMALL: dict[str, dict[str, Any]] = {
     "rns": {"parts": 2},
     "neighbor": {"batch_size": FEW // 4},
     "saint": {"roots": FEW // 8},
     "ladies": {"batch_size": FEW // 4},
 }
-"""The options of samplers for the graph of ``warm_up``."""
+"""The sampler options for the graph that ``warm_up`` uses."""
 
 
 def main(folder: Path, threads: int, began: float) -> None:
-    """Run or resume the experiment of ``folder/config.json``. Kernels compile before the clock of the run starts.
+    """Run or resume the experiment in ``folder/config.json``. Kernels are compiled before the timing of the run starts.
 
-    ``began`` is the start time of the process. The file ``STARTUP`` gets the seconds from ``began`` to the first epoch.
+    ``began`` is the start time of the process. The time from ``began`` to the first epoch is written to the file
+    ``STARTUP``.
     """
     set_threads(threads)
     experiment = Experiment.from_json(read_config(folder / "config.json"))
@@ -48,10 +49,10 @@ def main(folder: Path, threads: int, began: float) -> None:
 
 
 class WarmUp(Callback):
-    """Calls ``warm_up`` before the first epoch of the first run of a process, before the clock starts.
+    """Calls ``warm_up`` once per process: in its first run, before the first epoch and before the timing starts.
 
-    The file ``startup`` gets the seconds since ``began``: imports, data, METIS and kernels. A resumed job keeps the
-    seconds of its first process.
+    The time since ``began`` is written to the file ``startup``, in seconds: imports, data, METIS and kernels. A resumed
+    job keeps the value of its first process.
     """
 
     def __init__(self, experiment: Experiment, startup: Path, began: float) -> None:
@@ -67,7 +68,7 @@ class WarmUp(Callback):
 
 
 def warm_up(experiment: Experiment, graph: Graph) -> None:
-    """Train and evaluate once on a few nodes with the same kind of features and edges as ``graph``.
+    """Train and evaluate for one epoch on a small graph that has the same kind of features and edges as ``graph``.
 
     This compiles the kernels of ``experiment``, or loads them from numba's cache.
     """
@@ -77,7 +78,7 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
         few = few.replace(x=few.x.to(graph.x.dtype))
     if graph.edge_weight is not None:
         few = few.replace(edge_weight=torch.ones(few.num_edges))
-    # ClusterGCN uses the kernels of RNS, and would write the clusters of these few nodes to disk.
+    # ClusterGCN uses the same kernels as RNS, and would write the clusters of these few nodes to disk.
     name, options = ("rns", {}) if sampler.name == "cluster" else (sampler.name, sampler.options())
     small = make_sampler(name, **{**options, **SMALL.get(name, {})})
     once = experiment.with_(sampler=small, epochs=1, evaluate_every=1, task=None, metric=None, positive=None)
@@ -86,7 +87,9 @@ def warm_up(experiment: Experiment, graph: Graph) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Stop soon after the process ``parent`` ends, since an orphaned run would keep its folder locked."""
+    """Make this process stop soon after the process ``parent`` ends, since an orphaned run would keep its folder
+    locked.
+    """
 
     def watch() -> None:
         while os.getppid() == parent:
