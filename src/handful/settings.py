@@ -278,7 +278,7 @@ class TableOptions:
         numbers: columns of whole numbers that are features, even if all values are distinct, as in a column of
             identifiers.
         ignore: columns to leave out.
-        keep: columns that are not features, such as names; predictions contain them.
+        keep: columns that are not features, such as names; predictions and lists of mistakes contain them.
         task: task: `classification`, `regression` (a numeric label) or `multilabel` (columns of 0 and 1).
         impute: the treatment of missing numbers; `median`: replace a missing number by the median; `error`: stop with
             an error.
