@@ -23,6 +23,7 @@ MOST_HASHED = 4096
 """The maximum number of features for the hashed words of a column."""
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
+Unknown = Literal["error", "skip", "add"]
 GraphOn = Literal["auto", "device", "host"]
 """The device of the graph during training. The device does not change the result, so it is not a setting; see
 ``handful.fit``."""
@@ -311,7 +312,7 @@ class TableOptions:
     task: Task = "classification"
     impute: Literal["median", "error"] = "median"
     scale: Literal["standard", "quantile", "none"] = "standard"
-    unknown: Literal["error", "skip", "add"] = "error"
+    unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
     decimal: Literal[".", ","] = "."

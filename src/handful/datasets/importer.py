@@ -34,7 +34,7 @@ from handful.files import naming
 from handful.graph import MASKS, Graph, is_label
 from handful.kernels.buckets import imbalance
 from handful.random import derive_seed
-from handful.settings import TableOptions
+from handful.settings import TableOptions, Unknown
 from handful.storage import open_graph, save, saving, write_graph
 
 USUAL = {
@@ -47,6 +47,7 @@ USUAL = {
 }
 TIME = "time:"
 """The prefix of a split by time; the name of a column follows."""
+OF_NODES = ("x", "y", "kept", *MASKS)
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
@@ -100,7 +101,7 @@ def import_tables(
             the next quarter and tests on the last quarter, even if the table has a split. The column is not a feature,
             unless it is in ``features``.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
-            except ``unknown`` and ``strict``.
+            except ``unknown`` (the default is that of the schema) and ``strict``.
         progress: called with the number of edges of each block that was read.
         say: called with notes that are not errors, such as unused columns; a warning by default.
         options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and the fields of
@@ -119,7 +120,8 @@ def import_tables(
     if wrong := [name for name in fields if name not in Graph.__dataclass_fields__]:
         raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
     how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
-    split = split if schema is None else None
+    if schema is not None:
+        how, split = replace(how, unknown=options.get("unknown", schema.edges.unknown)), None
     time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
     drawn = split if time is None else None
     read = partial(_Reader(how, time, schema, progress, say).read, edges, nodes)
@@ -132,13 +134,98 @@ def import_tables(
     with blaming(tables.where):
         edge_index = np.concatenate(tables.blocks, axis=1)
         graph = Graph.from_edge_index(edge_index, tables.num_nodes, **tables.fields | fields)
-    roles = tables.roles
-    if roles.repeated is not None or graph.edge_weight is not None:
-        graph = graph.coalesce(roles.repeated or "sum")
-    graph = _with_split(graph.to_undirected() if roles.undirected else graph, drawn, seed)
+    graph = _with_split(_merged(graph, tables.roles), drawn, seed)
     if out is not None:
         save(graph, out)
     return graph
+
+
+def _merged(graph: Graph, roles: Edges) -> Graph:
+    """Merge repeated edges, and add the reverse edges, as ``roles`` require."""
+    if roles.repeated is not None or graph.edge_weight is not None:
+        graph = graph.coalesce(roles.repeated or "sum")
+    return graph.to_undirected() if roles.undirected else graph
+
+
+def update_graph(
+    graph: Graph | str | Path,
+    edges: Source,
+    nodes: Source | None = None,
+    *,
+    out: str | Path | None = None,
+    unknown: Unknown | None = None,
+    strict: bool = False,
+    say: Say = _warn,
+) -> Graph:
+    """Add the rows of new tables to a graph that was imported from tables; see ``docs/tables.md``.
+
+    The schema of the graph encodes the new rows. The old nodes come first, with the same features, labels and split, so
+    a run that was trained on the old graph also predicts for the new graph. The new nodes follow in the order of their
+    table. Without a split column they are in no part of the split. If an edge exists already, the two weights are
+    added, or the old weight stays if the import merged edges by ``first``.
+
+    Args:
+        graph: a graph of ``import_tables``, or its folder.
+        edges: the new edges, between old and new nodes; in the formats of ``import_tables``.
+        nodes: the new nodes, if any.
+        out: the folder to save the graph in; none by default. The folder of ``graph`` is replaced only if it is
+            ``out``.
+        unknown: the treatment of edges to ids that are no nodes: ``error``, ``skip`` or ``add``; by default as in the
+            import.
+        strict: whether to raise an error if the columns differ from the columns in training.
+        say: called with notes that are not errors; a warning by default.
+
+    Raises:
+        DatasetError: the tables are not valid, a node exists already, or a label is a new class.
+
+    >>> old = import_tables({"source": ["a"], "target": ["b"]}, {"id": ["a", "b"], "age": [31, 45]}, say=print)
+    the node table has no label column (looked for label, y, class, target): the graph has no labels to train on
+    >>> update_graph(old, {"source": ["c"], "target": ["a"]}, {"id": ["c"], "age": [52]}).ids.tolist()
+    ['a', 'b', 'c']
+    """
+    old = graph if isinstance(graph, Graph) else open_graph(graph)
+    if old.schema is None or old.ids is None:
+        raise DatasetError(f"graph '{old.name}' has no schema for new rows: import all its tables, with a node table")
+    schema = Schema.from_json(old.schema)
+    roles = schema.edges
+    exact = old.edge_attr is None and (old.x is None or old.x.dtype != torch.bfloat16)
+    if roles.columns or roles.repeated == "mean" or not exact:
+        values = f"graph '{old.name}' has means over edges, edge_attr or bfloat16, which new rows cannot extend"
+        raise DatasetError(f"{values}: import the old and new tables together, with its schema")
+    how = TableOptions(unknown=unknown or roles.unknown, strict=strict)
+    tables = _Reader(how, None, schema, lambda rows: None, say, arrow().array(old.ids)).read(edges, nodes, None)
+    before, total, weight = old.num_nodes, tables.num_nodes, tables.fields.get("edge_weight")
+    with blaming(tables.where):
+        more = _merged(Graph.from_edge_index(np.concatenate(tables.blocks, axis=1), total, edge_weight=weight), roles)
+        ends = torch.cat([old.edge_index, more.edge_index], 1)
+        weights = [one.edge_weight for one in (old, more) if one.edge_weight is not None]
+        both = Graph.from_edge_index(ends, total, edge_weight=torch.cat(weights) if weights else None)
+        if weights or ((roles.repeated or roles.undirected) and old.coalesce() is old):
+            both = both.coalesce("first" if roles.repeated == "first" else "sum")
+        own = {name: getattr(both, name) for name in ("indptr", "indices", "edge_weight", "undirected")}
+        own |= _extended(old, tables, schema) | {"ids": tables.fields["ids"]}
+        made = replace(old, checked=False, name=old.name if out is None else Path(out).name, **own)
+    if weights and (again := ends.shape[1] - made.num_edges):
+        say(f"{again:,} edges exist already: their weights are {'unchanged' if roles.repeated == 'first' else 'added'}")
+    there = [mask[before:] for name in MASKS if (mask := getattr(made, name)) is not None]
+    idle = ~torch.stack(there).any(0) if there else torch.zeros(0)
+    if count := int(idle.sum()):
+        told = f"{count:,} new nodes, {int(made.labelled[before:][idle].sum()):,} of them with a label"
+        say(f"{tables.where}: {told}, are in no part of the split: draw a new split to train or test on them")
+    if out is not None:
+        save(made, out)
+    return made
+
+
+def _extended(old: Graph, tables: _Tables, schema: Schema) -> dict[str, np.ndarray]:
+    """The fields of the old nodes, followed by those of the new nodes."""
+    fields = {name: np.zeros(old.num_nodes, bool) for name in MASKS if name in tables.fields}
+    fields |= {name: np.asarray(value) for name in OF_NODES if (value := getattr(old, name)) is not None}
+    none = {name: values[:0] for name, values in fields.items()}
+    new = _pad(none, tables.num_nodes - old.num_nodes, schema) | tables.fields
+    if other := [name for name, values in fields.items() if values.dtype.kind != new[name].dtype.kind]:
+        raise DatasetError(f"the {other[0]} of graph '{old.name}' is not of its schema: import all tables again")
+    return {name: np.concatenate([values, new[name]]) for name, values in fields.items()}
 
 
 def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
@@ -225,13 +312,14 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 @dataclass(frozen=True)
 class _Reader:
     """Reads the tables of ``import_tables``. The fields are the arguments of ``import_tables``; ``time`` is the column
-    of a split by time."""
+    of a split by time, and ``before`` has the ids of a graph to which the tables add rows."""
 
     how: TableOptions
     time: str | None
     schema: Schema | None
     progress: Progress
     say: Say
+    before: Any = None
 
     def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
         """Read the tables. With ``scratch``, the edges are in files of that folder."""
@@ -245,7 +333,7 @@ class _Reader:
             # The kinds of the edge columns are fitted later, to the edges that are kept.
             own = [Column(name, "category" if name in how.categorical else "number") for name in how.edge_columns]
             weight = _find(listed, "weight", how.weight)
-            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own))
+            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own), how.unknown)
         else:
             roles = schema.edges
         chosen = (roles.source, roles.target, roles.weight, *(column.name for column in roles.columns))
@@ -258,13 +346,15 @@ class _Reader:
         if nodes is None:
             if roles.columns:
                 raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
-            if schema is not None and schema.columns:
+            if schema is not None and schema.columns and self.before is None:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-            return self._edges(listed, roles, None, scratch)
+            return self._edges(listed, roles, self.before, scratch)
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
         if schema is None:
             schema, names, table = self._choose(described, roles)
         else:
+            if self.before is not None and schema.split is None:
+                schema = replace(schema, split=_find(described, "split", None))
             names, table = [], described.read(texts=schema.as_text())
         tables = None
         if roles.columns:
@@ -306,7 +396,7 @@ class _Reader:
         if self.schema is not None:
             schema.check(table, say)
             _tell_drift(table, schema, how.strict, say)
-        ids = problems.attempt(table.ids, schema.id)
+        ids = problems.attempt(table.ids, schema.id, self.before)
         found: _Labels = problems.attempt(self._labels, table, schema) or (schema, {}, {})
         schema, fields, masks = found
         masks = masks or problems.attempt(_masks, table, schema, fields.get("y")) or {}
@@ -327,7 +417,7 @@ class _Reader:
         """
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
-        fields = schema.label_fields(table, self.say)
+        fields = schema.label_fields(table, self.say if self.before is None else _refuse_class)
         if self.time is None:
             return schema, fields, {}
         return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
@@ -417,8 +507,9 @@ class _Reader:
                 numbers, known = number_ids(pa.concat_arrays(sides), known, grows or unknown == "add")
                 parts = numbers.reshape(2, -1)
                 if unknown == "error":
+                    where = "the node table" + " or the graph" * (self.before is not None)
                     for end, side, part in zip(ends, sides, parts, strict=True):
-                        strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
+                        strange.add(part < 0, row, f"{end} '{{}}' is not in {where}", side)
                 if unknown == "skip":
                     kept = (parts >= 0).all(axis=0)
                     skipped += len(kept) - int(kept.sum())
@@ -500,6 +591,10 @@ def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> Non
     say(f"{table.path}: {names}: {listed}{more}")
 
 
+def _refuse_class(told: str) -> None:
+    raise DatasetError(f"{told}: leave them empty, or import the old and new tables together for a new class")
+
+
 def _has_label(y: np.ndarray) -> np.ndarray:
     return is_label(torch.from_numpy(y)).numpy()
 
@@ -524,7 +619,7 @@ def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     """Extend the node fields with missing values for the ``added`` nodes that are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
-    for name in ("x", "y", "kept", *MASKS) if added else ():
+    for name in OF_NODES if added else ():
         if (values := fields.get(name)) is not None:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
             fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])

@@ -316,13 +316,8 @@ def _of_classes(
         both = {"true": names[int(y[i])], "predicted": names[int(guess[i])]}
         mistakes.append(node_record(graph, int(nodes[i]), **both, probability=float(sure[i])))
     error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in own["calibration"]) / max(1, len(nodes))
-    return {
-        **own,
-        "classes": _rows(names, counts, scores),
-        "confusion": table.tolist(),
-        "calibration_error": error,
-        "mistakes": mistakes,
-    }
+    own |= {"classes": _rows(names, counts, scores), "confusion": table.tolist()}
+    return own | {"calibration_error": error, "mistakes": mistakes}
 
 
 def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
