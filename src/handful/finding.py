@@ -16,7 +16,7 @@ from handful.files import plain
 
 FORMAT = 2
 """The version of ``finding.json``; 1 had no charts."""
-Mark = Literal["line", "dot", "bar"]
+Mark = Literal["line", "dot", "bar", "star"]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,11 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """One pair of axes with series. The mark is ``line`` (joined points), ``dot`` or ``bar``."""
+    """One pair of axes with series. The mark is ``line`` (joined points), ``dot``, ``bar`` or ``star``.
+
+    A star has no axes: it is a node, named by the label of x, with an edge to each category of x, a neighbour. The
+    width of an edge is the absolute value of y.
+    """
 
     name: str
     mark: Mark
