@@ -75,6 +75,29 @@ def test_a_split_by_time_is_said_and_gives_the_scales() -> None:
             import_tables(edges, nodes, split=f"time:{column}")
 
 
+def test_times_of_edges_that_a_split_by_time_does_not_use_are_said(tmp_path: Path) -> None:
+    nodes = {
+        "id": list("abc"),
+        "day": ["01.01.2024", "02.01.2024", "13.01.2024"],
+        "label": list("xyx"),
+        "age": [1, 2, 3],
+    }
+    for when, times in (
+        ("2024-05-23,x", True),
+        ("23.05.2024,7", True),
+        ("2024-05-23T10:00:00,", True),
+        ("7,2024", False),
+        (",", False),
+    ):
+        (tmp_path / "edges.csv").write_text(f"source,when,target,note\na,{when.split(',')[0]},b,{when.split(',')[1]}\n")
+        said: list[str] = []
+        import_tables(tmp_path / "edges.csv", nodes, split="time:day", say=said.append)
+        assert any("'when' has times, and the split by 'day' does not use them" in text for text in said) == times
+        said.clear()
+        import_tables(tmp_path / "edges.csv", nodes, split=None, say=said.append)
+        assert not any("has times" in text for text in said)
+
+
 def test_a_column_that_tells_the_label_is_named() -> None:
     rng = np.random.default_rng(0)
     fraud = rng.random(200) < 0.3

@@ -51,6 +51,8 @@ OF_NODES = ("x", "y", "kept", *MASKS)
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
+FIRST_ROWS = 1000
+"""The number of rows of an edge list that are searched for times."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
@@ -186,8 +188,7 @@ def update_graph(
     old = graph if isinstance(graph, Graph) else open_graph(graph)
     if old.schema is None or old.ids is None:
         raise DatasetError(f"graph '{old.name}' has no schema for new rows: import all its tables, with a node table")
-    schema = Schema.from_json(old.schema)
-    roles = schema.edges
+    roles = (schema := Schema.from_json(old.schema)).edges
     exact = old.edge_attr is None and (old.x is None or old.x.dtype != torch.bfloat16)
     if roles.columns or roles.repeated == "mean" or not exact:
         values = f"graph '{old.name}' has means over edges, edge_attr or bfloat16, which new rows cannot extend"
@@ -343,6 +344,10 @@ class _Reader:
         if extra := [name for name in listed.named if name not in used]:
             advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
+        others = [name for name in listed.named if name not in (roles.source, roles.target, roles.weight)]
+        if self.time is not None and others and (dated := Problems().attempt(self._dated, listed, others)):
+            told = f"'{dated[0]}' has times, and the split by '{self.time}' does not use them"
+            self.say(f"{listed.path}: {told}: leave out later edges, or training uses them too")
         if nodes is None:
             if roles.columns:
                 raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
@@ -366,6 +371,13 @@ class _Reader:
         tables.where = described.path
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
         return tables
+
+    def _dated(self, listed: TableFile, names: list[str]) -> list[str]:
+        """The columns of dates or times among the columns ``names``, by the first rows."""
+        _, block = next(listed.blocks(names, {}))
+        rows = replace(listed, names=tuple(names), table=arrow().Table.from_batches([block[:FIRST_ROWS]]))
+        columns = fit_columns(rows, names, self.how, np.ones(len(rows), bool), Problems())
+        return [column.name for column in columns if column.kind == "date"]
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
