@@ -785,3 +785,12 @@ def test_an_update_in_place(tmp_path: Path) -> None:
     new = pair(tmp_path, "source,target\nd,a\n", "id,age,colour,label\nd,1,red,x\n")
     update_graph(tmp_path / "g", *new, out=tmp_path / "g", say=lambda text: None)
     assert open_graph(tmp_path / "g", verify=True).ids.tolist() == ["a", "b", "c", "d"]
+
+
+def test_an_update_of_a_large_graph_with_few_edges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    graph = import_tables(*pair(tmp_path))
+    monkeypatch.setattr("handful.graph.MOST_ISOLATED", 0)
+    large = np.arange(200).astype(str)
+    nodes = {"id": large.tolist(), "age": [1.0] * 200, "colour": ["red"] * 200}
+    made = update_graph(graph, {"source": ["0"], "target": ["a"]}, nodes, say=lambda text: None)
+    assert (made.num_nodes, made.num_edges) == (203, 4)

@@ -41,13 +41,10 @@ def datasets(given: Given) -> Answer:
 def describe_source(source: Source, place: Path) -> dict[str, Any]:
     """The properties of a source, without loading its data."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
-    return {
-        "name": f"{source.name}:…" if source.scheme else source.name,
-        **{name: getattr(source, name) for name in known},
-        "splits": list(source.splits),
-        "options": [field.name for field in fields(source.options)] if source.options else [],
-        "on_disk": None if source.scheme else source.on_disk is None or source.on_disk(place),
-    }
+    result = {"name": source.name + ":…" * source.scheme, **{name: getattr(source, name) for name in known}}
+    options = [field.name for field in fields(source.options)] if source.options else []
+    on_disk = None if source.scheme else source.on_disk is None or source.on_disk(place)
+    return {**result, "splits": list(source.splits), "options": options, "on_disk": on_disk}
 
 
 def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:

@@ -35,7 +35,7 @@ from handful.graph import MASKS, Graph, is_label
 from handful.kernels.buckets import imbalance
 from handful.random import derive_seed
 from handful.settings import TableOptions, Unknown
-from handful.storage import open_graph, save, saving, write_graph
+from handful.storage import FIELDS, open_graph, save, saving, write_graph
 
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
@@ -196,17 +196,18 @@ def update_graph(
     how = TableOptions(unknown=unknown or roles.unknown, strict=strict)
     tables = _Reader(how, None, schema, lambda rows: None, say, arrow().array(old.ids)).read(edges, nodes, None)
     before, total, weight = old.num_nodes, tables.num_nodes, tables.fields.get("edge_weight")
+    own: dict[str, Any] = {name: getattr(old, name) for name in FIELDS if name != "undirected"}
+    own |= _extended(old, tables, schema) | {"ids": tables.fields["ids"]}
+    own |= {} if out is None else {"name": Path(out).name}
     with blaming(tables.where):
-        more = _merged(Graph.from_edge_index(np.concatenate(tables.blocks, axis=1), total, edge_weight=weight), roles)
-        ends = torch.cat([old.edge_index, more.edge_index], 1)
+        ends = np.concatenate(tables.blocks, axis=1)
+        more = _merged(Graph.from_edge_index(ends, total, edge_weight=weight, x=own.get("x")), roles)
         weights = [one.edge_weight for one in (old, more) if one.edge_weight is not None]
-        both = Graph.from_edge_index(ends, total, edge_weight=torch.cat(weights) if weights else None)
-        if weights or ((roles.repeated or roles.undirected) and old.coalesce() is old):
-            both = both.coalesce("first" if roles.repeated == "first" else "sum")
-        own = {name: getattr(both, name) for name in ("indptr", "indices", "edge_weight", "undirected")}
-        own |= _extended(old, tables, schema) | {"ids": tables.fields["ids"]}
-        made = replace(old, checked=False, name=old.name if out is None else Path(out).name, **own)
-    if weights and (again := ends.shape[1] - made.num_edges):
+        own |= {"edge_weight": torch.cat(weights)} if weights else {}
+        made = Graph.from_edge_index(torch.cat([old.edge_index, more.edge_index], 1), total, **own)
+    if weights or ((roles.repeated or roles.undirected) and old.coalesce() is old):
+        made = made.coalesce("first" if roles.repeated == "first" else "sum")
+    if weights and (again := old.num_edges + more.num_edges - made.num_edges):
         say(f"{again:,} edges exist already: their weights are {'unchanged' if roles.repeated == 'first' else 'added'}")
     there = [mask[before:] for name in MASKS if (mask := getattr(made, name)) is not None]
     idle = ~torch.stack(there).any(0) if there else torch.zeros(0)

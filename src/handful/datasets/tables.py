@@ -176,9 +176,8 @@ class TableFile:
         read = pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=self.names)
         read.skip_rows, read.encoding = self.first_row - 1, self.encoding
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=multiline)
-        convert = pa.csv.ConvertOptions(
-            include_columns=names, column_types=types, strings_can_be_null=True, decimal_point=self.decimal
-        )
+        convert = pa.csv.ConvertOptions(include_columns=names, column_types=types, strings_can_be_null=True)
+        convert.decimal_point = self.decimal
         with pa.input_stream(str(self.path), compression="detect") as stream:
             yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
