@@ -144,6 +144,16 @@ def crowd() -> Chart:
     return Chart("crowd", "pokec-regions: ten numbers of parts", [view])
 
 
+def star() -> Chart:
+    """A node and its neighbours, some of which raise its number."""
+    raises, lowers = {"Ann (ok)": 8.0, "Cem, Oslo (ok)": 2.0}, {"Bob (fraud)": -4.0}
+    series = [
+        Series(name, list(one), list(one.values()), color=i)
+        for i, (name, one) in enumerate((("raises it", raises), ("lowers it", lowers)))
+    ]
+    return Chart("star", "Eva", [View("neighbours", "star", Axis("Eva", of=[*raises, *lowers]), Axis("adds"), series)])
+
+
 def table(name: str = "ogbn-arxiv · 40 epochs") -> Table:
     rows = [
         [Cell(title(sampler)), Cell(f"{70 + 0.5 * i:.2f} ± 0.40", {5: 1, 4: 2}.get(i, 0)), Cell("12.0"), Cell("1.00")]
@@ -174,7 +184,7 @@ def samplers(**changed: object) -> Finding:
 
 def findings() -> list[Finding]:
     """One for every kind of chart."""
-    others = [regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd()]
+    others = [regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd(), star()]
     return [
         samplers(),
         *(

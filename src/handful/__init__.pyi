@@ -5,7 +5,7 @@ from .batch import Batch as Batch, Sample as Sample, make_batch as make_batch
 from .convert import from_networkx as from_networkx, from_pyg as from_pyg, from_scipy as from_scipy
 from .convert import to_networkx as to_networkx, to_pyg as to_pyg, to_scipy as to_scipy
 from .datasets import load as load
-from .datasets.importer import import_tables as import_tables
+from .datasets.importer import import_tables as import_tables, update_graph as update_graph
 from .errors import DatasetError as DatasetError, DivergedError as DivergedError, GraphError as GraphError
 from .errors import HandfulError as HandfulError, RunError as RunError, SamplerError as SamplerError
 from .estimators import NodeClassifier as NodeClassifier, NodeRegressor as NodeRegressor

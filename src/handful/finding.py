@@ -17,7 +17,7 @@ from handful.files import plain
 
 FORMAT = 2
 """The version of the format of ``finding.json``. Version 1 had no charts."""
-Mark = Literal["line", "dot", "bar"]
+Mark = Literal["line", "dot", "bar", "star"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,11 @@ class Series:
 
 @dataclass(frozen=True)
 class View:
-    """Series that are drawn on one pair of axes. The mark is ``line`` (joined points), ``dot`` or ``bar``."""
+    """Series that are drawn on one pair of axes. The mark is ``line`` (joined points), ``dot``, ``bar`` or ``star``.
+
+    A star has no axes: it shows a node, whose name is the label of x, with an edge to each of its neighbours, the
+    categories of x. The width of an edge is the absolute value of y.
+    """
 
     name: str
     mark: Mark

@@ -23,6 +23,7 @@ MOST_HASHED = 4096
 """The maximum number of features of a hashed column."""
 Task = Literal["classification", "regression", "multilabel"]
 Repeated = Literal["sum", "mean", "first", "count"]
+Unknown = Literal["error", "skip", "add"]
 GraphOn = Literal["auto", "device", "host"]
 """Where the graph is kept during training. This does not change the result, so it is not a setting; see
 ``handful.fit``.
@@ -286,7 +287,7 @@ class TableOptions:
         numbers: columns of whole numbers that are features even if all values are distinct, as they are in a column of
             identifiers.
         ignore: columns to leave out.
-        keep: columns that are not features but are copied to the predictions, such as names.
+        keep: columns that are not features but are copied to predictions and lists of mistakes, such as names.
         task: task: `classification`, `regression` (a numeric label) or `multilabel` (columns of 0 and 1).
         impute: what to do with missing numbers; `median`: replace them by the median of the column; `error`: stop with
             an error.
@@ -319,7 +320,7 @@ class TableOptions:
     task: Task = "classification"
     impute: Literal["median", "error"] = "median"
     scale: Literal["standard", "quantile", "none"] = "standard"
-    unknown: Literal["error", "skip", "add"] = "error"
+    unknown: Unknown = "error"
     repeated: Repeated | None = None
     undirected: bool = False
     decimal: Literal[".", ","] = "."

@@ -106,3 +106,28 @@ def test_an_option_of_tables_is_refused_for_a_graph(tmp_path: Path) -> None:
     assert failed.code == 2
     assert "task" in failed.stderr
     assert not (tmp_path / "g").exists()
+
+
+def test_an_update_keeps_the_run_applicable(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    assert handful("import", *tables, "--undirected", "--keep", "kind", "--out", old).code == 0
+    small = ("--hidden", 8, "--layers", 2, "--epochs", 1, "--seeds", "1", "--parts", 2, "--no-baselines")
+    assert handful("train", old, *small, "--out", tmp_path / "run").code == 0
+    (tmp_path / "later.csv").write_text("kind,id,size,label\nw,m1,0.5,\nw,m2,0.1,2\n")
+    (tmp_path / "links.csv").write_text("target,source\nn1,m1\nm2,m1\nn3,n1\n")
+    asked = ("update", old, tmp_path / "links.csv", tmp_path / "later.csv", "--out", new)
+    result = handful(*asked, "--json")
+    assert result.code == 0, result.stderr
+    assert (result.json["nodes"], result.json["added"]["nodes"]) == (62, 2)
+    assert "2 new nodes, 1 of them with a label, are in no part of the split" in result.stderr
+    assert open_graph(new).ids[-2:].tolist() == ["m1", "m2"]
+    found = handful("predict", tmp_path / "run", new, "--nodes", "all", "--json")
+    assert found.code == 0, found.stderr
+    assert found.json["nodes"] == 62
+    again = handful(*asked[:1], new, *asked[2:])
+    assert again.code == 2
+    assert "row 2: node 'm1' is in the graph already; row 3: node 'm2'" in again.stderr
+    assert again.stderr.count("\n") == 1
+    assert "--out" in handful(*asked[:-2]).stderr
+    directed = handful("update", old, tmp_path / "links.csv", "--unknown", "skip", "--out", tmp_path / "g")
+    assert (directed.code, "added: 0 nodes" in directed.stdout) == (0, True)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handful.datasets import schema, tables
-from handful.datasets.importer import import_tables
+from handful.datasets.importer import import_tables, update_graph
 from handful.datasets.schema import Schema
 from handful.errors import DatasetError, GraphError, HandfulError
 from handful.graph import MASKS, Graph
@@ -73,6 +73,29 @@ def test_a_split_by_time_is_said_and_gives_the_scales() -> None:
     for column, words in (("label", "no times"), ("none", "no column 'none'"), ("id", "no times to split by")):
         with pytest.raises(DatasetError, match=words):
             import_tables(edges, nodes, split=f"time:{column}")
+
+
+def test_times_of_edges_that_a_split_by_time_does_not_use_are_said(tmp_path: Path) -> None:
+    nodes = {
+        "id": list("abc"),
+        "day": ["01.01.2024", "02.01.2024", "13.01.2024"],
+        "label": list("xyx"),
+        "age": [1, 2, 3],
+    }
+    for when, times in (
+        ("2024-05-23,x", True),
+        ("23.05.2024,7", True),
+        ("2024-05-23T10:00:00,", True),
+        ("7,2024", False),
+        (",", False),
+    ):
+        (tmp_path / "edges.csv").write_text(f"source,when,target,note\na,{when.split(',')[0]},b,{when.split(',')[1]}\n")
+        said: list[str] = []
+        import_tables(tmp_path / "edges.csv", nodes, split="time:day", say=said.append)
+        assert any("'when' has times, and the split by 'day' does not use them" in text for text in said) == times
+        said.clear()
+        import_tables(tmp_path / "edges.csv", nodes, split=None, say=said.append)
+        assert not any("has times" in text for text in said)
 
 
 def test_a_column_that_tells_the_label_is_named() -> None:
@@ -612,3 +635,162 @@ def test_days_and_months_that_cannot_be_told_apart_are_asked_for(tmp_path: Path)
         import_tables(*files)
     days = [import_tables(*files, dates=order, scale="none").x[0, 0].item() for order in ("dmy", "mdy")]
     assert days[0] - days[1] == 30  # the first of February, and the second of January
+
+
+# -- new rows of later tables -----------------------------------------------------------------------------------------
+
+
+def shop(rng: np.random.Generator, names: list[str], known: list[str], count: int, **more: Any) -> tuple[Any, Any]:
+    """Rows of nodes ``names``, and edges between ``known`` ids."""
+    size = len(names)
+    nodes = {"id": names, "age": rng.normal(40, 9, size).tolist(), "city": rng.choice(["Oslo", "Rome"], size).tolist()}
+    nodes["age"][0] = None
+    nodes |= {"name": [f"Ann {name}" for name in names], "label": rng.choice(["bad", "good"], size).tolist()} | more
+    edges = {end: rng.choice(known, count).tolist() for end in ("source", "target")}
+    return edges, nodes
+
+
+def joined(*tables: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {name: [value for table in tables for value in table[name]] for name in tables[0]}
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("how", [{}, {"weight": "w"}, {"repeated": "count"}, {"weight": "w", "repeated": "first"}])
+def test_an_update_is_the_import_of_all_rows(tmp_path: Path, how: dict[str, Any], undirected: bool) -> None:
+    rng = np.random.default_rng(0)
+    old, new = [f"n{i}" for i in range(70)], [f"m{i}" for i in range(20)]
+    edges, nodes = shop(rng, old, old, 300)
+    more, later = shop(rng, new, old + new, 200)
+    for table in (edges, more):
+        order = [sorted(pair) for pair in zip(table["source"], table["target"], strict=True)]
+        table["source"], table["target"] = (list(ends) for ends in zip(*order, strict=True))  # one direction of a pair
+        if "weight" in how:
+            table["w"] = rng.integers(1, 9, len(order)).astype(float).tolist()  # their sums are exact
+    how = {**how, "undirected": undirected, "keep": "name"}
+    graph = import_tables(edges, nodes, **how, out=tmp_path / "old")
+    said: list[str] = []
+    made = update_graph(tmp_path / "old", more, later, out=tmp_path / "new", say=said.append)
+    whole = import_tables(joined(edges, more), joined(nodes, later), schema=Schema.from_json(graph.schema))
+    for name in ("indptr", "indices", "edge_weight", "x", "y"):
+        one, other = getattr(made, name), getattr(whole, name)
+        assert (one is None and other is None) or one.tolist() == other.tolist(), name
+    assert made.ids.tolist() == whole.ids.tolist()
+    assert made.kept.tolist() == whole.kept.tolist()
+    assert made.undirected == undirected
+    assert made.x[:70].numpy().tobytes() == graph.x.numpy().tobytes()
+    assert [getattr(made, m)[:70].tolist() for m in MASKS] == [getattr(graph, m).tolist() for m in MASKS]
+    assert not any(getattr(made, m)[70:].any() for m in MASKS)
+    (told,) = [text for text in said if "in no part of the split" in text]
+    assert "20 new nodes, 20 of them with a label" in told
+    assert made.schema == graph.schema
+    saved = open_graph(tmp_path / "new", verify=True)
+    assert (saved.name, saved.identity()) == ("new", made.identity())
+    assert open_graph(tmp_path / "old", verify=True).identity() == graph.identity()
+
+
+def test_an_update_takes_labels_and_splits_of_the_new_rows(tmp_path: Path) -> None:
+    graph = import_tables(*pair(tmp_path))
+    nodes = "colour,id,age,split,label\nred,d,,train,y\ngreen,e,9,,\n"
+    said: list[str] = []
+    made = update_graph(graph, *pair(tmp_path, "source,target\nd,a\ne,d\n", nodes), say=said.append)
+    assert made.y.tolist() == [0, 1, 0, 1, -1]
+    assert made.train_nodes.tolist() == [0, 3]
+    assert any("1 new nodes, 0 of them" in text for text in said)
+    assert any("'green'" in text for text in said)
+    only = update_graph(graph, {"source": ["a"], "target": ["b"]})
+    assert (only.num_nodes, only.num_edges, only.ids.tolist()) == (3, 4, graph.ids.tolist())
+    drawn = import_tables(*pair(tmp_path, nodes="id,age,label\na,1,x\nb,2,y\nc,3,x\n"), split="random:34/33/33")
+    later = {"id": ["d", "e"], "age": [1, 2], "label": ["x", "y"], "split": ["test", "val"]}
+    made = update_graph(drawn, {"source": ["a"], "target": ["d"]}, later)
+    assert [int(getattr(made, m)[3:].sum()) for m in MASKS] == [0, 1, 1]
+    no_split = import_tables(*pair(tmp_path, nodes="id,age,label\na,1,x\nb,2,y\nc,3,x\n"), split=None)
+    later["split"] = ["train", "val"]
+    assert update_graph(no_split, {"source": ["a"], "target": ["d"]}, later).train_nodes.tolist() == [3]
+
+
+def test_an_update_treats_unknown_ids_like_the_import(tmp_path: Path) -> None:
+    edges = {"source": ["a", "b", "q"], "target": ["zoe", "c", "a"]}
+    nodes = {"id": ["zoe"], "age": [5], "colour": ["red"], "label": ["x"]}
+    with pytest.raises(DatasetError, match="row 3: source 'q' is not"):
+        update_graph(import_tables(*pair(tmp_path)), edges, nodes)
+    skips = import_tables(*pair(tmp_path), unknown="skip")
+    assert update_graph(skips, edges, nodes, say=lambda text: None).num_edges == 5
+    adds = import_tables(*pair(tmp_path), unknown="add")
+    made = update_graph(adds, edges, nodes, say=lambda text: None)
+    assert made.ids.tolist() == ["a", "b", "c", "zoe", "q"]
+    assert made.y.tolist() == [0, 1, 0, 0, -1]
+    assert made.x[4].tolist() == Schema.from_json(adds.schema).missing_row().tolist()
+    assert update_graph(adds, edges, nodes, unknown="skip", say=lambda text: None).num_nodes == 4
+    assert update_graph(adds, {"source": ["q"], "target": ["a"]}, say=lambda text: None).y.tolist() == [0, 1, 0, -1]
+    later = Schema.from_json(skips.schema)
+    edges = {"source": ["a", "q"], "target": ["b", "a"]}
+    assert import_tables(edges, pair(tmp_path)[1], schema=later, say=lambda text: None).num_edges == 1
+    with pytest.raises(DatasetError, match="source 'q' is not"):
+        import_tables(edges, pair(tmp_path)[1], schema=later, unknown="error")
+
+
+def test_ids_of_an_update_that_are_not_all_numbers() -> None:
+    graph = import_tables({"source": [1], "target": [2]}, {"id": [1, 2], "age": [3, 4], "label": [0, 1]}, split=None)
+    made = update_graph(graph, {"source": ["x", "2"], "target": ["1", "x"]}, {"id": ["x"], "age": [1], "label": [0]})
+    assert made.ids.tolist() == ["1", "2", "x"]
+    assert sorted(made.edge_index.T.tolist()) == [[0, 1], [1, 2], [2, 0]]
+    for again in ([2], ["2", "x"]):
+        with pytest.raises(DatasetError, match="row 1: node '2' is in the graph already: leave out"):
+            update_graph(graph, {"source": [1], "target": [2]}, {"id": again, "age": [1] * len(again)})
+
+
+@pytest.mark.parametrize(
+    ("edges", "nodes", "message"),
+    [
+        (EDGES, NODES, r"nodes.csv, row 2: node 'a' is in .*; row 3: node 'b' .*; row 4: .*: leave out"),
+        (EDGES, "id,age,colour,label\nd,1,red,x\nd,2,red,x\n", "row 3: node 'd' is there a second time"),
+        ("source,target\nd,zz\n", "id,age,colour,label\nd,1,red,x\n", "target 'zz' is not in the node table"),
+        (
+            EDGES,
+            "id,age,colour,label\nd,1,red,z\n",
+            "1 labels are no class of the schema, such as 'z': leave them empty",
+        ),
+        (EDGES, "id,age,label\nd,1,x\n", "has no column colour, which the schema needs"),
+        (EDGES, "id,age,colour,label\nd,old,red,x\n", "'age' holds string such as 'old'"),
+        (EDGES, "id,age,colour,label\n", "nodes.csv has no rows"),
+        ("source,target\n", "id,age,colour,label\nd,1,red,x\n", "edges.csv has no rows"),
+        ("from,to\na,b\n", "id,age,colour,label\nd,1,red,x\n", "edges.csv has no column 'source'"),
+    ],
+)
+def test_an_update_refuses_in_one_line(tmp_path: Path, edges: str, nodes: str, message: str) -> None:
+    import_tables(*pair(tmp_path), out=tmp_path / "old")
+    before = {file.name: file.read_bytes() for file in (tmp_path / "old").iterdir()}
+    with pytest.raises(DatasetError, match=message) as caught:
+        update_graph(tmp_path / "old", *pair(tmp_path, edges, nodes), out=tmp_path / "old")
+    assert "\n" not in str(caught.value)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "old").iterdir()} == before
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["edges.csv", "nodes.csv", "old"]
+
+
+def test_graphs_that_cannot_be_updated(tmp_path: Path) -> None:
+    edges, nodes = pair(tmp_path, "source,target,amount\nb,a,1\nc,b,2\na,c,3\n")
+    means = import_tables(edges, nodes, edge_columns=("amount",))
+    averaged = import_tables(edges, nodes, weight="amount", repeated="mean", say=lambda text: None)
+    bare = import_tables(edges, say=lambda text: None)
+    table = {"id": ["a", "b", "c"], "age": [1, 2, 3], "label": [10, 20, 10]}
+    numbers = import_tables({"source": ["a"], "target": ["b"]}, table, split=None).replace(task="regression")
+    whole = "means over edges"
+    for graph, message in ((means, whole), (averaged, whole), (bare, "no schema"), (numbers, "the y of graph")):
+        with pytest.raises(DatasetError, match=message):
+            update_graph(graph, {"source": ["a"], "target": ["d"]}, {"id": ["d"], "age": [1], "label": [10]})
+
+
+def test_an_update_in_place(tmp_path: Path) -> None:
+    import_tables(*pair(tmp_path), out=tmp_path / "g")
+    new = pair(tmp_path, "source,target\nd,a\n", "id,age,colour,label\nd,1,red,x\n")
+    update_graph(tmp_path / "g", *new, out=tmp_path / "g", say=lambda text: None)
+    assert open_graph(tmp_path / "g", verify=True).ids.tolist() == ["a", "b", "c", "d"]
+
+
+def test_an_update_of_a_large_graph_with_few_edges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    graph = import_tables(*pair(tmp_path))
+    monkeypatch.setattr("handful.graph.MOST_ISOLATED", 0)
+    large = np.arange(200).astype(str)
+    nodes = {"id": large.tolist(), "age": [1.0] * 200, "colour": ["red"] * 200}
+    made = update_graph(graph, {"source": ["0"], "target": ["a"]}, nodes, say=lambda text: None)
+    assert (made.num_nodes, made.num_edges) == (203, 4)

@@ -44,7 +44,7 @@ def test_the_page_is_whole(tmp_path: Path) -> None:
     page = Page(text)
     assert page.open == []
     assert all(link.startswith(("#finding-", "data:text/csv")) for link in page.links)
-    assert text.count("<figure") == 10
+    assert text.count("<figure") == 11
     assert str(tmp_path) not in text  # no paths of this machine
     assert page.texts["h1"] == ["Everything"]
 

@@ -16,9 +16,22 @@ from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Series, View
 from handful.report.vega import PALETTE, domain, draw, legend_of, spec, write_charts
 from handful.vocabulary import METHODS
-from made_records import bounds, costs, crowd, curves, errors, penalty, regimes, samplers, speedup, structure, terms
+from made_records import (
+    bounds,
+    costs,
+    crowd,
+    curves,
+    errors,
+    penalty,
+    regimes,
+    samplers,
+    speedup,
+    star,
+    structure,
+    terms,
+)
 
-CHARTS = [curves(), costs(), regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd()]
+CHARTS = [curves(), costs(), regimes(), speedup(), terms(), structure(), errors(), bounds(), penalty(), crowd(), star()]
 
 
 def view(values: list[float | None], mark: str = "line", y: Axis | None = None, **series: Any) -> View:
@@ -191,6 +204,20 @@ def test_series_of_a_category_stand_side_by_side_in_order() -> None:
     assert encoding["x"]["scale"]["domain"] == ["88.0%", "89.0%", "90.0%"]
     assert encoding["xOffset"]["scale"]["domain"] == [series.name for series in speedup().views[0].series]
     assert "xOffset" not in spec(terms())["concat"][0]["layer"][0]["encoding"]
+
+
+def test_a_star_has_an_edge_for_every_neighbour(tmp_path: Path) -> None:
+    drawn = spec(star())
+    edges = {row["x"]: (row["share"], row["turn"]) for row in rows(drawn)}
+    assert edges == {"Ann (ok)": (1.0, 0.0), "Cem, Oslo (ok)": (0.25, 1 / 3), "Bob (fraud)": (0.5, 2 / 3)}
+    hues = {row["x"]: row["hue"] for row in rows(drawn)}
+    assert hues["Ann (ok)"] == hues["Cem, Oslo (ok)"] != hues["Bob (fraud)"]
+    draw(star(), tmp_path / "star.svg")
+    text = (tmp_path / "star.svg").read_text(encoding="utf-8")
+    for label in ("Eva", "Ann (ok)", "Bob (fraud)", "raises it", "lowers it"):
+        assert f">{label}<" in text
+    nothing = replace(star().views[0], series=[Series("raises it", ["Ann (ok)"], [0.0])])
+    assert [row["share"] for row in rows(alone(nothing))] == [0.0]
 
 
 def test_files_have_labels_and_are_the_same_again(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from handful import Experiment, RandomNodes
 from handful.datasets.splits import stratified_split
 from handful.experiment import Summary
 from handful.studies.assessed import assessment_tables, describe_labels, say_summary, summary_finding
-from handful.training.assessment import assess, best_threshold
+from handful.training.assessment import Decision, assess, assessment, best_threshold
 from handful.training.metrics import METRICS
 from studies.smoke import GRAPH, check
 
@@ -95,6 +95,22 @@ def test_many_classes_have_a_list_of_confusions(trained: Summary, folder: Path) 
     many = replace(many, confusion=[[int(i == 3 and j == 4) for j in range(20)] for i in range(20)])
     rows = [[cell.text for cell in row] for table in assessment_tables(many, "") for row in table.rows]
     assert ["3", "4", "1"] in rows
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_mistakes_have_the_kept_columns(task: str) -> None:
+    nodes = {"id": [f"n{i}" for i in range(12)], "name": [f"Ann {i}" for i in range(12)]}
+    nodes |= {"true": [f"old {i}" for i in range(12)], "size": list(range(12)), "split": ["train", "val", "test"] * 4}
+    nodes["label"] = [i % 2 for i in range(12)] if task == "classification" else [i / 7 for i in range(12)]
+    edges = {"source": nodes["id"], "target": nodes["id"][::-1]}
+    graph = hf.import_tables(edges, nodes, keep=("name", "true"), task=task)
+    wrong = torch.tensor(nodes["label"], dtype=torch.float32)[:, None]
+    wrong = 1 - 2 * wrong if task == "classification" else wrong + 1
+    found = assessment(wrong, graph, Decision.on(graph))
+    table = assessment_tables(found, "test")[-1]
+    assert table.head[:4] == ["node", "name", "true (kept)", "true"]
+    rows = {tuple(cell.text for cell in row[:3]) for row in table.rows}
+    assert rows == {(f"n{i}", f"Ann {i}", f"old {i}") for i in (2, 5, 8, 11)}
 
 
 def rare(path: Path) -> Path:

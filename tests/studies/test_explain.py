@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import handful as hf
 from handful.datasets.importer import import_tables
 from handful.errors import HandfulError
+from handful.graph import MASKS
+from handful.report.page import write_finding
 from handful.studies.explain import column_groups, explain, moved_by
 
 pa = pytest.importorskip("pyarrow")
@@ -21,10 +25,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hf.OpenedRun:
     plan = rng.integers(0, 2, NODES)
     nodes = {"id": [f"n{i}" for i in range(NODES)], "label": np.where(plan == 1, "good", "bad").tolist()}
     nodes |= {"noise": rng.normal(size=NODES), "plan": np.array(["a", "b"])[plan].tolist()}
+    nodes["name"] = [f"Ann {i}" for i in range(NODES)]
     nodes["city"] = np.array(["Oslo", "Rome", "Lyon"])[rng.integers(0, 3, NODES)].tolist()
     ends = rng.integers(0, NODES, (2, 3 * NODES))
     edges = {"source": [f"n{i}" for i in ends[0]], "target": [f"n{i}" for i in ends[1]]}
-    graph = import_tables(pa.table(edges), pa.table(nodes)).to_undirected()
+    graph = import_tables(pa.table(edges), pa.table(nodes), keep="name").to_undirected()
     hf.save(graph.replace(**hf.datasets.stratified_split(graph.y, (0.5, 0.25, 0.25), 0)), folder / "graph")
     hf.Experiment(folder / "graph", hidden=16, layers=2, epochs=30, lr=0.02, seeds=(1,)).run(folder / "run")
     return hf.open_run(folder / "run")
@@ -51,13 +56,39 @@ def test_what_is_left_out_is_what_another_graph_predicts(run: hf.OpenedRun) -> N
     neighbour = int(edges[0][edges[1] == node][0])
     kept = [{u, v} != {node, neighbour} for u, v in edges.T.tolist()]
     cut = hf.Graph.from_edge_index(edges[:, kept], NODES, x=graph.x, schema=graph.schema)
-    (move,) = [change for name, change in moves.items() if name.startswith(f"neighbour n{neighbour} ")]
+    (move,) = [change for name, change in moves.items() if name.startswith(f"neighbour n{neighbour}, ")]
     assert move == pytest.approx(100 * (p - run.predict_proba(cut)[node])[p.argmax()], abs=1e-3)
     x = graph.x.clone()
     x[node, 1:4] = graph.x[:, 1:4].mean(0)
     without = run.predict_proba(graph.replace(x=x))[node]
     assert moves["plan"] == pytest.approx(100 * (p - without)[p.argmax()], abs=1e-3)
-    assert len(explain(run, graph, np.array([node])).charts) == 2
+
+
+def test_the_neighbours_of_a_node_are_a_picture_with_names(run: hf.OpenedRun, tmp_path: Path) -> None:
+    graph, node = run.load(), 7
+    _, _, moves = moved_by(run, graph, node, column_groups(graph))
+    near = {name.removeprefix("neighbour "): change for name, change in moves.items() if name.startswith("neighbour ")}
+    finding = explain(run, graph, np.array([node]))
+    chart = finding.charts[1]
+    bars, star = chart.views
+    assert (chart.name, bars.mark, star.mark, star.x.label) == ("node-n7", "bar", "star", "n7, Ann 7")
+    assert star.x.of == list(near)[:8]
+    drawn = {name: y for one in star.series for name, y in zip(one.x, one.y, strict=True)}
+    assert drawn == pytest.approx({name: near[name] for name in star.x.of})
+    raises, lowers = star.series
+    assert raises.color != lowers.color
+    assert min(raises.y, default=0) >= 0 >= max(lowers.y, default=0)
+    assert all(name.split(", Ann ")[0].removeprefix("n") == name.split(", Ann ")[1].split(" ")[0] for name in near)
+    write_finding(finding, tmp_path)
+    assert "Ann 7" in (tmp_path / "node-n7-neighbours.svg").read_text()
+
+
+def test_a_node_without_neighbours_has_no_picture_of_them(run: hf.OpenedRun) -> None:
+    graph = run.load()
+    edges = graph.edge_index[:, (graph.edge_index != 7).all(0)].numpy()
+    fields = {name: getattr(graph, name) for name in ("x", "y", "ids", "kept", "schema", *MASKS)}
+    alone = hf.Graph.from_edge_index(edges, NODES, num_classes=2, **fields)
+    assert [view.mark for view in explain(run, alone, np.array([7])).charts[1].views] == ["bar"]
 
 
 def test_what_cannot_be_explained(run: hf.OpenedRun) -> None:

@@ -20,7 +20,7 @@ RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model
 
 GROUPS = {
     **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
-    **dict.fromkeys(("import", "info", "structure", "shard"), "Your graph"),
+    **dict.fromkeys(("import", "update", "info", "structure", "shard"), "Your graph"),
     **dict.fromkeys(("train", "predict", "explain", "plan", "report"), "Train and predict"),
     **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
 }

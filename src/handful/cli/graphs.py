@@ -1,4 +1,4 @@
-"""``handful info``, ``structure``, ``shard`` and ``import``: statistics of a graph, shards, and graphs from tables."""
+"""``handful info``, ``structure``, ``shard``, ``import`` and ``update``: statistics, shards, and graphs from tables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import typer
 import handful as hf
 from handful.cli import params as p
 from handful.cli.app import Answer, console, former, note
+from handful.cli.predict import OWN as OF_PREDICT
 from handful.errors import HandfulError
 from handful.finding import Table, text_table
 from handful.settings import TableOptions
@@ -187,3 +188,27 @@ def import_graph(
     then = f"handful train {to}" if graph.y is not None else f"handful predict RUN {to}, with a RUN of the same columns"
     shares = ", ".join(f"{name} {count:,}" for name, count in sizes.items()) or "none"
     return Answer(result, tables, [str(graph), f"split: {shares}", f"written to {to}; next: {then}"])
+
+
+@p.command(more={name: OF_PREDICT[name] for name in ("unknown", "strict")})
+def update(
+    given: p.Given,
+    graph: Annotated[Path, typer.Argument(metavar="GRAPH", help="Folder that `handful import` wrote.")],
+    edges: Annotated[Path, typer.Argument(metavar="EDGES", help="Table of new edges, between old and new nodes.")],
+    nodes: Annotated[Path | None, typer.Argument(metavar="NODES", help="Table of new nodes. Default: none.")] = None,
+    *,
+    to: Annotated[
+        Path, typer.Option("--out", help="Folder for the new graph; it may be GRAPH, which is then replaced.")
+    ],
+) -> Answer:
+    """Add new rows to a graph from tables, with the encoding of its import, so that its runs stay applicable."""
+    old = hf.open_graph(graph)
+    with console.status("reading"):
+        made = hf.update_graph(old, edges, nodes, out=to, say=note, **given)
+    if old.undirected and not made.undirected:
+        note("The graph was undirected and is now directed: the new edges have one direction.")
+    size, before = ({"nodes": one.num_nodes, "edges": one.num_edges} for one in (made, old))
+    added = {name: size[name] - before[name] for name in size}
+    told = f"added: {added['nodes']:,} nodes, {added['edges']:,} edges (each direction counts)"
+    then = f"written to {to}; next: handful predict RUN {to}, or handful train {to}"
+    return Answer({"graph": str(to), **size, "added": added}, lines=[str(made), told, then])

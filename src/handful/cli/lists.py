@@ -41,13 +41,10 @@ def datasets(given: Given) -> Answer:
 def describe_source(source: Source, place: Path) -> dict[str, Any]:
     """The properties of a data set. The data are not loaded."""
     known = ("description", "nodes", "edges", "features", "classes", "task", "metric")
-    return {
-        "name": f"{source.name}:…" if source.scheme else source.name,
-        **{name: getattr(source, name) for name in known},
-        "splits": list(source.splits),
-        "options": [field.name for field in fields(source.options)] if source.options else [],
-        "on_disk": None if source.scheme else source.on_disk is None or source.on_disk(place),
-    }
+    result = {"name": source.name + ":…" * source.scheme, **{name: getattr(source, name) for name in known}}
+    options = [field.name for field in fields(source.options)] if source.options else []
+    on_disk = None if source.scheme else source.on_disk is None or source.on_disk(place)
+    return {**result, "splits": list(source.splits), "options": options, "on_disk": on_disk}
 
 
 def make_listing(listed: list[dict[str, Any]], place: Path) -> Table:
@@ -190,19 +187,14 @@ def describe_machine() -> dict[str, str]:
     from handful.kernels.linear import native_bfloat16
     from handful.training.record import environment
 
-    known, free = environment(), free_memory()
+    known, free = dict(environment()), free_memory()
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     folders = {"data sets": home(), "verified graphs": private("verified"), "kernels": Path(mix64.stats.cache_path)}
-    return {
-        **known,
-        "cores": str(os.cpu_count()),
-        "free memory": "unknown" if free is None else show_size(free),
-        "kernels on cpu": backend(torch.device("cpu")),
-        "kernels on cuda": backend(torch.device("cuda")),
-        "bfloat16 on cpu": "in hardware" if native_bfloat16() else "converted to float32",
-        "GPUs": ", ".join(gpus) or "none",
-        **{f"folder of {name}": f"{path} ({_state(path)})" for name, path in folders.items()},
-    }
+    known |= {"cores": str(os.cpu_count()), "free memory": "unknown" if free is None else show_size(free)}
+    known |= {f"kernels on {device}": backend(torch.device(device)) for device in ("cpu", "cuda")}
+    known |= {"bfloat16 on cpu": "in hardware" if native_bfloat16() else "converted to float32"}
+    known |= {"GPUs": ", ".join(gpus) or "none"}
+    return known | {f"folder of {name}": f"{path} ({_state(path)})" for name, path in folders.items()}
 
 
 def _state(path: Path) -> str:

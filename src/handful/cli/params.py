@@ -227,11 +227,8 @@ OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "de
 GRAPH_HELP = "Name of a data set (see `handful datasets`), a .npz file, a folder of CSV/Parquet, or a saved graph."
 GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
 Graph = Annotated[str, GRAPH]
-KNOWN = check_known("sampler", METHODS)
-Samplers = Annotated[
-    str,
-    typer.Option(help="Comma-separated samplers, such as `rns,neighbor`.", callback=KNOWN, rich_help_panel=SAMPLER),
-]
+LISTED = {"help": "Comma-separated samplers, such as `rns,neighbor`.", "callback": check_known("sampler", METHODS)}
+Samplers = Annotated[str, typer.Option(rich_help_panel=SAMPLER, **LISTED)]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 

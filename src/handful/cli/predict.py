@@ -38,7 +38,7 @@ OWN = {
     "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: as in RUN."),
     "cost": p.option(str, None, "Set the threshold by the costs of mistakes, such as `fn=10,fp=1`.", check=check_costs),
     "strict": p.option(bool, None, "Stop if the columns of a table differ from those in training.", "--strict"),
-    "unknown": p.option(str, None, "What to do with edges to unknown ids: `error`, `skip` or `add`. Default: error."),
+    "unknown": p.option(str, None, "Edges to unknown ids: `error`, `skip` or `add`. Default: as in the import."),
     "scratch": p.option(Path, None, "Folder for the temporary files that `--memory` needs. Default: beside `--out`."),
 }
 
@@ -95,20 +95,12 @@ def predict(
         note(f"each seed has its own split; this is the split of seed {opened.seed}. Others train on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}
     counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}
-    result: dict[str, Any] = {
-        "run": str(run),
-        "graph": data.name,
-        "nodes": len(found),
-        "chosen": which,
-        "seeds": [result.seed for result in opened.results],
-        "classes": counts,
-        "kind": found.kind,
-        "threshold": found.threshold if found.kind == "binary" else None,
-        "judged": {} if changed else found.judged(),
-        "changed": 0 if other is None else len(other),
-        "out": None if to is None else str(to),
-        "preview": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-    }
+    result: dict[str, Any] = {"run": str(run), "graph": data.name, "nodes": len(found), "chosen": which}
+    result |= {"seeds": [result.seed for result in opened.results], "classes": counts, "kind": found.kind}
+    result |= {"threshold": found.threshold if found.kind == "binary" else None}
+    result |= {"judged": {} if changed else found.judged(), "changed": 0 if other is None else len(other)}
+    result |= {"out": None if to is None else str(to)}
+    result |= {"preview": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
     title = f"{data.name}: {len(found):,} nodes" + (" with another label" if changed else f" ({which})")
     tables = [found.table(title)] if len(found) else []
     if not changed and other is not None and len(other):

@@ -52,16 +52,11 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
     larger_ptr, larger = _unpack_rows(arrays, "neighbour")
     smaller = np.repeat(np.arange(len(label)), np.diff(larger_ptr))
     group = arrays[f"split_{split}"]
-    masks: dict[str, Any] = {name: torch.from_numpy(group == k) for k, name in enumerate(MASKS)}
-    return Graph.from_edge_index(
-        np.stack([np.concatenate([smaller, larger]), np.concatenate([larger, smaller])]),
-        x=description_features(arrays),
-        y=torch.from_numpy(label),
-        class_names=tuple(_unpack_text(arrays["sections"])),
-        ids=np.array(_unpack_text(arrays["names"])),
-        name="debian",
-        **masks,
-    )
+    fields: dict[str, Any] = {name: torch.from_numpy(group == k) for k, name in enumerate(MASKS)}
+    fields |= {"x": description_features(arrays), "y": torch.from_numpy(label), "name": "debian"}
+    names, sections = (_unpack_text(arrays[name]) for name in ("names", "sections"))
+    edges = np.stack([np.concatenate([smaller, larger]), np.concatenate([larger, smaller])])
+    return Graph.from_edge_index(edges, class_names=tuple(sections), ids=np.array(names), **fields)
 
 
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
@@ -115,17 +110,6 @@ def _load(query: Query) -> Graph:
         return read(query.options.file or embedded, query.split or "rh")
 
 
-SOURCES = (
-    Source(
-        name="debian",
-        description="packages of Debian 12 main, joined by dependencies; the class is the section (bundled)",
-        load=_load,
-        splits=tuple(NAMED),
-        task="58 classes",
-        nodes=63_436,
-        edges=590_600,
-        features=FEATURES,
-        classes=58,
-        options=DebianOptions,
-    ),
-)
+ABOUT = "packages of Debian 12 main, joined by dependencies; the class is the section (bundled)"
+KNOWN: dict[str, Any] = {"task": "58 classes", "nodes": 63_436, "edges": 590_600, "features": FEATURES, "classes": 58}
+SOURCES = (Source("debian", ABOUT, _load, tuple(NAMED), options=DebianOptions, **KNOWN),)

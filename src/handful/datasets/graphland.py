@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from handful.datasets.arrays import whole
-from handful.datasets.prepared import Archive, Built
+from handful.datasets.prepared import Archive, Built, published
 from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, read_matrix
@@ -126,19 +126,4 @@ def _source(name: str, nodes: int | None, edges: int | None, classes: int | None
     return published.source(description, splits=SPLITS, **known)
 
 
-SOURCES = (
-    _source("hm-categories", 46_563, 21_461_990, 21, "products of a fashion shop bought together; category"),
-    _source("pokec-regions", 1_632_803, 44_603_928, 183, "a Slovak social network; the class is the region"),
-    _source("web-topics", 2_890_331, None, 28, "web sites and the users that pass between them; topic"),
-    _source("tolokers-2", 11_758, 1_038_000, 2, "crowd workers with tasks in common; who was banned"),
-    _source("city-reviews", 148_801, 2_330_830, 2, "reviewers of organisations in cities; who is a fraud"),
-    _source("artnet-exp", 50_405, 560_696, 2, "artists who follow each other; who makes explicit art"),
-    _source("web-fraud", 2_890_331, None, 2, "web sites and the users that pass between them; which are frauds"),
-    _source("hm-prices", 46_563, 21_461_990, None, "products of a fashion shop bought together; price"),
-    _source("avazu-ctr", None, None, None, "devices with sites and applications in common; clicks on adverts"),
-    _source("city-roads-M", None, None, None, "road segments of a city; the speed of traffic"),
-    _source("city-roads-L", None, None, None, "road segments of a larger city; the speed of traffic"),
-    _source("twitch-views", None, None, None, "streamers who follow each other; how often they are viewed"),
-    _source("artnet-views", 50_405, 560_696, None, "artists who follow each other; how often they are viewed"),
-    _source("web-traffic", 2_890_331, None, None, "web sites and the users that pass between them; visits"),
-)
+SOURCES = tuple(_source(*row) for row in published("graphland"))

@@ -34,8 +34,8 @@ from handful.files import naming
 from handful.graph import MASKS, Graph, is_label
 from handful.kernels.buckets import imbalance
 from handful.random import derive_seed
-from handful.settings import TableOptions
-from handful.storage import open_graph, save, saving, write_graph
+from handful.settings import TableOptions, Unknown
+from handful.storage import FIELDS, open_graph, save, saving, write_graph
 
 USUAL = {
     "source": ("source", "src", "src_id", "source_id", "from", "u"),
@@ -47,9 +47,12 @@ USUAL = {
 }
 TIME = "time:"
 """The prefix of a split by time; the name of the time column follows it."""
+OF_NODES = ("x", "y", "kept", *MASKS)
 SPLIT_VALUES = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2}
 LEAST = 32 << 20
 """The minimum memory for sorting edges, in bytes."""
+FIRST_ROWS = 1000
+"""The number of rows of an edge list that are searched for times."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
 OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
@@ -101,7 +104,7 @@ def import_tables(
             labelled rows, validates on the next quarter and tests on the last quarter, even if the table has a split.
             ``COLUMN`` is then not a feature, unless ``features`` contains it.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
-            except ``unknown`` and ``strict``.
+            except ``unknown``, whose default is that of the schema, and ``strict``.
         progress: a function that is called after each block of edges, with the number of edges in it.
         say: a function that is called with notes that are not errors, such as unused columns; by default, it issues a
             warning.
@@ -121,7 +124,8 @@ def import_tables(
     if wrong := [name for name in fields if name not in Graph.__dataclass_fields__]:
         raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
     how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
-    split = split if schema is None else None
+    if schema is not None:
+        how, split = replace(how, unknown=options.get("unknown", schema.edges.unknown)), None
     time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
     drawn = split if time is None else None
     read = partial(_Reader(how, time, schema, progress, say).read, edges, nodes)
@@ -134,13 +138,98 @@ def import_tables(
     with blaming(tables.where):
         edge_index = np.concatenate(tables.blocks, axis=1)
         graph = Graph.from_edge_index(edge_index, tables.num_nodes, **tables.fields | fields)
-    roles = tables.roles
-    if roles.repeated is not None or graph.edge_weight is not None:
-        graph = graph.coalesce(roles.repeated or "sum")
-    graph = _with_split(graph.to_undirected() if roles.undirected else graph, drawn, seed)
+    graph = _with_split(_merged(graph, tables.roles), drawn, seed)
     if out is not None:
         save(graph, out)
     return graph
+
+
+def _merged(graph: Graph, roles: Edges) -> Graph:
+    """Merge repeated edges, and add the reverse edges, as ``roles`` require."""
+    if roles.repeated is not None or graph.edge_weight is not None:
+        graph = graph.coalesce(roles.repeated or "sum")
+    return graph.to_undirected() if roles.undirected else graph
+
+
+def update_graph(
+    graph: Graph | str | Path,
+    edges: Source,
+    nodes: Source | None = None,
+    *,
+    out: str | Path | None = None,
+    unknown: Unknown | None = None,
+    strict: bool = False,
+    say: Say = _warn,
+) -> Graph:
+    """Add the rows of new tables to a graph that was imported from tables; see ``docs/tables.md``.
+
+    The schema of the graph encodes the new rows. The old nodes come first, with the same features, labels and split, so
+    a run that was trained on the old graph also predicts for the new graph. The new nodes follow in the order of their
+    table. Without a split column they are in no part of the split. If an edge exists already, the two weights are
+    added, or the old weight stays if the import merged edges by ``first``.
+
+    Args:
+        graph: a graph of ``import_tables``, or its folder.
+        edges: the new edges, between old and new nodes; in the formats of ``import_tables``.
+        nodes: the new nodes, if any.
+        out: the folder to save the graph in; none by default. The folder of ``graph`` is replaced only if it is
+            ``out``.
+        unknown: the treatment of edges to ids that are no nodes: ``error``, ``skip`` or ``add``; by default as in the
+            import.
+        strict: whether to raise an error if the columns differ from the columns in training.
+        say: called with notes that are not errors; a warning by default.
+
+    Raises:
+        DatasetError: the tables are not valid, a node exists already, or a label is a new class.
+
+    >>> old = import_tables({"source": ["a"], "target": ["b"]}, {"id": ["a", "b"], "age": [31, 45]}, say=print)
+    the node table has no label column (looked for label, y, class, target): the graph has no labels to train on
+    >>> update_graph(old, {"source": ["c"], "target": ["a"]}, {"id": ["c"], "age": [52]}).ids.tolist()
+    ['a', 'b', 'c']
+    """
+    old = graph if isinstance(graph, Graph) else open_graph(graph)
+    if old.schema is None or old.ids is None:
+        raise DatasetError(f"graph '{old.name}' has no schema for new rows: import all its tables, with a node table")
+    roles = (schema := Schema.from_json(old.schema)).edges
+    exact = old.edge_attr is None and (old.x is None or old.x.dtype != torch.bfloat16)
+    if roles.columns or roles.repeated == "mean" or not exact:
+        values = f"graph '{old.name}' has means over edges, edge_attr or bfloat16, which new rows cannot extend"
+        raise DatasetError(f"{values}: import the old and new tables together, with its schema")
+    how = TableOptions(unknown=unknown or roles.unknown, strict=strict)
+    tables = _Reader(how, None, schema, lambda rows: None, say, arrow().array(old.ids)).read(edges, nodes, None)
+    before, total, weight = old.num_nodes, tables.num_nodes, tables.fields.get("edge_weight")
+    own: dict[str, Any] = {name: getattr(old, name) for name in FIELDS if name != "undirected"}
+    own |= _extended(old, tables, schema) | {"ids": tables.fields["ids"]}
+    own |= {} if out is None else {"name": Path(out).name}
+    with blaming(tables.where):
+        ends = np.concatenate(tables.blocks, axis=1)
+        more = _merged(Graph.from_edge_index(ends, total, edge_weight=weight, x=own.get("x")), roles)
+        weights = [one.edge_weight for one in (old, more) if one.edge_weight is not None]
+        own |= {"edge_weight": torch.cat(weights)} if weights else {}
+        made = Graph.from_edge_index(torch.cat([old.edge_index, more.edge_index], 1), total, **own)
+    if weights or ((roles.repeated or roles.undirected) and old.coalesce() is old):
+        made = made.coalesce("first" if roles.repeated == "first" else "sum")
+    if weights and (again := old.num_edges + more.num_edges - made.num_edges):
+        say(f"{again:,} edges exist already: their weights are {'unchanged' if roles.repeated == 'first' else 'added'}")
+    there = [mask[before:] for name in MASKS if (mask := getattr(made, name)) is not None]
+    idle = ~torch.stack(there).any(0) if there else torch.zeros(0)
+    if count := int(idle.sum()):
+        told = f"{count:,} new nodes, {int(made.labelled[before:][idle].sum()):,} of them with a label"
+        say(f"{tables.where}: {told}, are in no part of the split: draw a new split to train or test on them")
+    if out is not None:
+        save(made, out)
+    return made
+
+
+def _extended(old: Graph, tables: _Tables, schema: Schema) -> dict[str, np.ndarray]:
+    """The fields of the old nodes, followed by those of the new nodes."""
+    fields = {name: np.zeros(old.num_nodes, bool) for name in MASKS if name in tables.fields}
+    fields |= {name: np.asarray(value) for name in OF_NODES if (value := getattr(old, name)) is not None}
+    none = {name: values[:0] for name, values in fields.items()}
+    new = _pad(none, tables.num_nodes - old.num_nodes, schema) | tables.fields
+    if other := [name for name, values in fields.items() if values.dtype.kind != new[name].dtype.kind]:
+        raise DatasetError(f"the {other[0]} of graph '{old.name}' is not of its schema: import all tables again")
+    return {name: np.concatenate([values, new[name]]) for name, values in fields.items()}
 
 
 def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
@@ -230,7 +319,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 @dataclass(frozen=True)
 class _Reader:
     """Reads the tables for ``import_tables``. ``how`` has the table options, and ``time`` is the column of a split by
-    time; all other fields are arguments of ``import_tables``.
+    time. ``before`` has the ids of the graph to which the tables add rows, if there is one. All other fields are
+    arguments of ``import_tables``.
     """
 
     how: TableOptions
@@ -238,6 +328,7 @@ class _Reader:
     schema: Schema | None
     progress: Progress
     say: Say
+    before: Any = None
 
     def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
         """Read the tables. If ``scratch`` is given, the edges are kept in files in this folder."""
@@ -251,7 +342,7 @@ class _Reader:
             # The kinds of the edge columns are fitted later, to the edges that are kept.
             own = [Column(name, "category" if name in how.categorical else "number") for name in how.edge_columns]
             weight = _find(listed, "weight", how.weight)
-            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own))
+            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own), how.unknown)
         else:
             roles = schema.edges
         chosen = (roles.source, roles.target, roles.weight, *(column.name for column in roles.columns))
@@ -261,16 +352,22 @@ class _Reader:
         if extra := [name for name in listed.named if name not in used]:
             advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
+        others = [name for name in listed.named if name not in (roles.source, roles.target, roles.weight)]
+        if self.time is not None and others and (dated := Problems().attempt(self._dated, listed, others)):
+            told = f"'{dated[0]}' has times, and the split by '{self.time}' does not use them"
+            self.say(f"{listed.path}: {told}: leave out later edges, or training uses them too")
         if nodes is None:
             if roles.columns:
                 raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
-            if schema is not None and schema.columns:
+            if schema is not None and schema.columns and self.before is None:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-            return self._edges(listed, roles, None, scratch)
+            return self._edges(listed, roles, self.before, scratch)
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
         if schema is None:
             schema, names, table = self._choose(described, roles)
         else:
+            if self.before is not None and schema.split is None:
+                schema = replace(schema, split=_find(described, "split", None))
             names, table = [], described.read(texts=schema.as_text())
         tables = None
         if roles.columns:
@@ -282,6 +379,13 @@ class _Reader:
         tables.where = described.path
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
         return tables
+
+    def _dated(self, listed: TableFile, names: list[str]) -> list[str]:
+        """The columns of dates or times among the columns ``names``, by the first rows."""
+        _, block = next(listed.blocks(names, {}))
+        rows = replace(listed, names=tuple(names), table=arrow().Table.from_batches([block[:FIRST_ROWS]]))
+        columns = fit_columns(rows, names, self.how, np.ones(len(rows), bool), Problems())
+        return [column.name for column in columns if column.kind == "date"]
 
     # -- nodes --------------------------------------------------------------------------------------------------
 
@@ -314,7 +418,7 @@ class _Reader:
         if self.schema is not None:
             schema.check(table, say)
             _tell_drift(table, schema, how.strict, say)
-        ids = problems.attempt(table.ids, schema.id)
+        ids = problems.attempt(table.ids, schema.id, self.before)
         found: _Labels = problems.attempt(self._labels, table, schema) or (schema, {}, {})
         schema, fields, masks = found
         masks = masks or problems.attempt(_masks, table, schema, fields.get("y")) or {}
@@ -335,7 +439,7 @@ class _Reader:
         """
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
-        fields = schema.label_fields(table, self.say)
+        fields = schema.label_fields(table, self.say if self.before is None else _refuse_class)
         if self.time is None:
             return schema, fields, {}
         return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
@@ -429,8 +533,9 @@ class _Reader:
                 numbers, known = number_ids(pa.concat_arrays(sides), known, grows or unknown == "add")
                 parts = numbers.reshape(2, -1)
                 if unknown == "error":
+                    where = "the node table" + " or the graph" * (self.before is not None)
                     for end, side, part in zip(ends, sides, parts, strict=True):
-                        strange.add(part < 0, row, f"{end} '{{}}' is not in the node table", side)
+                        strange.add(part < 0, row, f"{end} '{{}}' is not in {where}", side)
                 if unknown == "skip":
                     kept = (parts >= 0).all(axis=0)
                     skipped += len(kept) - int(kept.sum())
@@ -514,6 +619,10 @@ def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> Non
     say(f"{table.path}: {names}: {listed}{more}")
 
 
+def _refuse_class(told: str) -> None:
+    raise DatasetError(f"{told}: leave them empty, or import the old and new tables together for a new class")
+
+
 def _has_label(y: np.ndarray) -> np.ndarray:
     return is_label(torch.from_numpy(y)).numpy()
 
@@ -540,7 +649,7 @@ def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
 def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     """Extend the node fields with missing values for ``added`` nodes, which are only in the edge list."""
     missing = {"i": -1, "f": np.nan, "b": False, "U": ""}
-    for name in ("x", "y", "kept", *MASKS) if added else ():
+    for name in OF_NODES if added else ():
         if (values := fields.get(name)) is not None:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
             fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])

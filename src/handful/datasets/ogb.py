@@ -19,7 +19,7 @@ import numpy as np
 
 from handful.datasets.arrays import ArrayFile, whole
 from handful.datasets.edge_columns import mean_of_edges
-from handful.datasets.prepared import Archive, Built
+from handful.datasets.prepared import Archive, Built, published
 from handful.datasets.registry import Source
 from handful.datasets.splits import Masks
 from handful.datasets.tables import TableFile, read_matrix
@@ -96,9 +96,4 @@ def _source(
 
 # The edge counts of products, proteins and papers100M are twice OGB's. A pair that OGB lists in both directions counts
 # once.
-SOURCES = (
-    _source("ogbn-arxiv", "arxiv", "time", 169_343, 2_315_598, 128, 40, "citations of arXiv papers; the area"),
-    _source("ogbn-products", "products", "sales_ranking", 2_449_029, 123_718_280, 100, 47, "Amazon products; category"),
-    _source("ogbn-proteins", "proteins", "species", 132_534, 79_122_504, 8, 112, "proteins; their functions"),
-    _source("ogbn-papers100M", "papers100M-bin", "time", 111_059_956, 3_231_371_744, 128, 172, "citations; arXiv area"),
-)
+SOURCES = tuple(_source(*row) for row in published("ogb"))

@@ -7,6 +7,7 @@ percent of the people whose gender is known. Every seed gives another split, as 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,16 +43,10 @@ def read_linkx(path: Path) -> Graph:
         return Graph.from_edge_index(ends, len(y), **fields).to_undirected()
 
 
-SOURCES = (
-    Source(
-        name="pokec",
-        description="a Slovak social network; the class is the gender; split drawn for every seed",
-        load=_load,
-        task="2 classes",
-        nodes=1_632_803,
-        edges=44_603_928,
-        features=65,
-        classes=2,
-        on_disk=lambda home: (home / "pokec" / FILE).exists() or is_prepared(home / "pokec" / "linkx"),
-    ),
-)
+def _on_disk(home: Path) -> bool:
+    return (home / "pokec" / FILE).exists() or is_prepared(home / "pokec" / "linkx")
+
+
+ABOUT = "a Slovak social network; the class is the gender; split drawn for every seed"
+KNOWN: dict[str, Any] = {"task": "2 classes", "nodes": 1_632_803, "edges": 44_603_928, "features": 65, "classes": 2}
+SOURCES = (Source("pokec", ABOUT, _load, on_disk=_on_disk, **KNOWN),)

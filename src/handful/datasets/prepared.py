@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,6 +44,12 @@ Built = tuple[Graph, dict[str, Masks]]
 """A graph without masks, and its splits by name."""
 TIMEOUT_SECONDS = 60
 BLOCK_BYTES = 1 << 20
+
+
+def published(family: str) -> list[list[Any]]:
+    """The data sets of a family, each with its name, its sizes and other known properties."""
+    text = (files("handful.datasets") / "data" / "published.json").read_text(encoding="utf-8")
+    return json.loads(text)[family]  # type: ignore[no-any-return]
 
 
 def is_prepared(folder: Path) -> bool:

@@ -96,12 +96,5 @@ def _convert(data: Any, name: str, what: str) -> Built:
     return graph, splits
 
 
-SOURCES = (
-    Source(
-        name="pyg",
-        description="a data set of torch_geometric, such as pyg:Planetoid/Cora or pyg:Amazon/Photo",
-        load=_load,
-        options=PyGOptions,
-        scheme=True,
-    ),
-)
+ABOUT = "a data set of torch_geometric, such as pyg:Planetoid/Cora or pyg:Amazon/Photo"
+SOURCES = (Source("pyg", ABOUT, _load, options=PyGOptions, scheme=True),)

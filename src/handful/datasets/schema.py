@@ -27,7 +27,7 @@ from handful.datasets.tables import Problems, TableFile, arrow, places_among, re
 from handful.errors import DatasetError
 from handful.files import plain
 from handful.finding import Cell, Table, decode
-from handful.settings import MOST_HASHED, Repeated, TableOptions, Task
+from handful.settings import MOST_HASHED, Repeated, TableOptions, Task, Unknown
 
 Kind = Literal["number", "date", "boolean", "category", "text", "vector"]
 Say = Callable[[str], None]
@@ -173,7 +173,8 @@ class Column:
 class Edges:
     """The roles of the columns of an edge list, and the options for its edges.
 
-    ``columns`` become node features: each node gets the mean of the column over its edges.
+    ``columns`` become node features: each node gets the mean of the column over its edges. ``unknown`` is the treatment
+    of edges to ids without a row; see ``TableOptions``.
     """
 
     source: str
@@ -182,6 +183,7 @@ class Edges:
     undirected: bool = False
     repeated: Repeated | None = None
     columns: tuple[Column, ...] = ()
+    unknown: Unknown = "error"
 
     def __post_init__(self) -> None:
         if self.target == self.source or self.weight in (self.source, self.target):

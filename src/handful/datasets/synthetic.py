@@ -284,17 +284,8 @@ def _like(model: BlockModel) -> Graph:
 
 _DEFAULT = BlockModel()
 
-SOURCES = (
-    Source(
-        name="synthetic",
-        description=f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}",
-        load=lambda query: generate(query.options),
-        write=lambda query, path, memory: write(query.options, path, memory),
-        task=f"{_DEFAULT.classes} classes",
-        nodes=_DEFAULT.nodes,
-        edges=round(_DEFAULT.nodes * _DEFAULT.degree),
-        features=_DEFAULT.features,
-        classes=_DEFAULT.classes,
-        options=BlockModel,
-    ),
-)
+ABOUT = f"degree-corrected block model; options {', '.join(f.name for f in fields(BlockModel))}"
+KNOWN: dict[str, Any] = {name: getattr(_DEFAULT, name) for name in ("nodes", "features", "classes")}
+KNOWN |= {"edges": round(_DEFAULT.nodes * _DEFAULT.degree), "task": f"{_DEFAULT.classes} classes"}
+KNOWN |= {"write": lambda query, path, memory: write(query.options, path, memory), "options": BlockModel}
+SOURCES = (Source("synthetic", ABOUT, lambda query: generate(query.options), **KNOWN),)

@@ -181,17 +181,11 @@ class TableFile:
             yield from pa.parquet.ParquetFile(self.path).iter_batches(1 << 20, columns=names)
             return
         # One thread: otherwise pyarrow's errors do not name the row. Parsing takes little of the time.
-        read = pa.csv.ReadOptions(
-            block_size=BLOCK_BYTES,
-            use_threads=False,
-            column_names=self.names,
-            skip_rows=self.first_row - 1,
-            encoding=self.encoding,
-        )
+        read = pa.csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES, column_names=self.names)
+        read.skip_rows, read.encoding = self.first_row - 1, self.encoding
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=multiline)
-        convert = pa.csv.ConvertOptions(
-            include_columns=names, column_types=types, strings_can_be_null=True, decimal_point=self.decimal
-        )
+        convert = pa.csv.ConvertOptions(include_columns=names, column_types=types, strings_can_be_null=True)
+        convert.decimal_point = self.decimal
         with pa.input_stream(str(self.path), compression="detect") as stream:
             yield from pa.csv.open_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
 
@@ -258,15 +252,23 @@ class TableFile:
         with reading(self.path):
             return self.column(name).cast(arrow().string())
 
-    def ids(self, name: str) -> Any:
-        """The ids of a node table, int64 or text. Missing or repeated ids raise an error."""
+    def ids(self, name: str, before: Any = None) -> Any:
+        """The ids ``before``, if any, followed by the ids of a node table, int64 or text. Missing or repeated ids raise
+        an error.
+        """
         column = self.column(name)
         self.refuse(column.is_null(), f"the node has no '{name}'")
         ids = self._plain_ids(column, name)
         codes = ids.dictionary_encode().indices.to_numpy()
         again = np.append(False, np.diff(np.maximum.accumulate(codes)) == 0)
         self.refuse(again, "node '{}' is there a second time", ids)
-        return ids
+        if before is None:
+            return ids
+        if before.type != ids.type:
+            before, ids = (one.cast(arrow().string()) for one in (before, ids))
+        advice = "leave out the rows of such nodes, or import the old and new tables together to change them"
+        self.refuse(places_among(ids, before) >= 0, "node '{}' is in the graph already", ids, advice)
+        return arrow().concat_arrays([before, ids])
 
     def ids_in(self, block: Any, name: str, kind: Any) -> Any:
         """Convert the column ``name`` of a block of edges to ids of type ``kind``."""
@@ -301,12 +303,12 @@ class TableFile:
         """An error about the table, whose message begins with its path."""
         return DatasetError(f"{self.path}: {words}")
 
-    def refuse(self, wrong: Any, words: str, values: Any = None) -> None:
+    def refuse(self, wrong: Any, words: str, values: Any = None, advice: str = "") -> None:
         """Raise an error if ``wrong``, boolean ``(rows,)``, is true for any row. ``words`` and ``values`` are as in
-        ``Faults.add``.
+        ``Faults.add``, and ``advice`` is the end of the message.
         """
         if (faults := Faults().add(wrong, self.first_row, words, values)).count:
-            raise DatasetError(f"{self.path}, {faults}")
+            raise DatasetError(f"{self.path}, {faults}" + f": {advice}" * bool(advice))
 
     def numbers(self, name: str, missing: bool = False, format: str = "") -> np.ndarray:
         """Convert a column to float64. Dates and durations are in days, times of day are in hours, and text dates are

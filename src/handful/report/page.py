@@ -77,46 +77,31 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
         if finding.environment:
             made.setdefault(tuple(finding.environment.items()), []).append(finding.name)
     single = len(findings) == 1 and not unreadable
-    return _template().render(
-        title=findings[0].title if single else title,
-        single=single,
-        sections=sections,
-        unreadable=unreadable or {},
-        made=made,
-        paper=any(one.paper for f in findings for chart in f.charts for view in chart.views for one in view.series),
-        colors=COLORS,
-        data={"shared": SHARED, "colors": VARIABLES, "charts": charts},
-        vega=_vega(),
-        version=__version__,
-    )
+    paper = any(one.paper for f in findings for chart in f.charts for view in chart.views for one in view.series)
+    shown = {"title": findings[0].title if single else title, "single": single, "sections": sections, "made": made}
+    data = {"shared": SHARED, "colors": VARIABLES, "charts": charts}
+    always = {"colors": COLORS, "data": data, "vega": _vega(), "version": __version__}
+    return _template().render(**shown, **always, unreadable=unreadable or {}, paper=paper)
 
 
 def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
     """Convert a chart to the data that the template and the script of the page need."""
     stem = slug(chart.name if chart.name == finding.name else f"{finding.name}-{chart.name}")
-    views = [
-        {
-            "name": view.name,
-            "file": stem + (f"-{slug(view.name)}" if i and not chart.together else ""),
-            "legend": [(name, VARIABLES[color], paper) for name, color, paper in legend_of(view)],
-            "axes": [view.x.label, view.y.label],
-            "spec": view_spec(view, chart),
-        }
-        for i, view in enumerate(chart.views)
-    ]
+    views = []
+    for i, view in enumerate(chart.views):
+        file = stem + (f"-{slug(view.name)}" if i and not chart.together else "")
+        legend = [(name, VARIABLES[color], paper) for name, color, paper in legend_of(view)]
+        drawn = {"axes": [view.x.label, view.y.label], "spec": view_spec(view, chart)}
+        views.append({"name": view.name, "file": file, "legend": legend, **drawn})
     return {"title": chart.title, "together": chart.together, "columns": panel_columns(len(views)), "views": views}
 
 
 @cache
 def _template() -> Template:
     """The template of the page."""
-    made = Environment(
-        loader=PackageLoader("handful.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    assets = PackageLoader("handful.report", "assets")
+    made = Environment(loader=assets, autoescape=True, undefined=StrictUndefined)
+    made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
     return made.get_template("page.html.jinja")
 

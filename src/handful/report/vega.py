@@ -85,19 +85,22 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
         width, height, panels = WIDTH, HEIGHT, [view]
         title = {"text": wrap(chart.title, int(width / 7)), "offset": 12}
         title |= {"subtitle": view.name} if len(chart.views) > 1 else {}
+    legend = _legend(view, width) if legend_of(view) else None
+    description = f"{chart.title}: {view.name}"
+    shared = {"description": description, "title": title, "width": width, "height": height}
+    if view.mark == "star":
+        return {**shared, "layer": _star(view, legend)}
     alike = [one for one in panels if one.y == view.y and view.y.label] or [view]
     x, y = _axis(view, "x", width), _axis(replace(view, series=[s for one in alike for s in one.series]), "y", width)
     if not y["axis"]["title"] and any(one.y.label or one.y.log for one in panels):
         y["axis"]["title"] = [" "]  # so that the titles of a row of panels are aligned
-    legend = _legend(view, width) if legend_of(view) else None
     layers = []
     for mark in dict.fromkeys(series.mark or view.mark for series in view.series):
         layers.append(_series_layer(view, mark, x, y, legend))
         legend = None
     if view.mark == "bar" and "×" in view.y.label:
         layers.append(_layer("one", y=y))
-    description = f"{chart.title}: {view.name}"
-    return {"description": description, "title": title, "width": width, "height": height, "layer": layers}
+    return {**shared, "layer": layers}
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
@@ -191,6 +194,21 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
         "encoding": encoding,
         "layer": layers,
     }
+
+
+def _star(view: View, legend: Any) -> list[dict[str, Any]]:
+    """The layers of a star: the edges, the neighbours around the node, and the node."""
+    values = [row for one in view.series for row in _rows(view, one)]
+    most, names = max(abs(row["y"]) for row in values), {one.name: _color(one) for one in view.series}
+    for row in values:
+        row |= {"turn": view.x.of.index(row["x"]) / len(view.x.of), "share": abs(row["y"]) / (most or 1)}
+        row["lines"] = wrap(row["x"], 16)[:3]
+    fill = {"field": "name", "type": "nominal", "legend": legend}
+    fill |= {"scale": {"domain": list(names), "range": list(names.values())}}
+    marks = [_layer("edge"), _layer("neighbour", fill=fill, tooltip=_tooltip(view)), _layer("neighbour name")]
+    node = {"data": {"values": [{"lines": wrap(view.x.label, 16)}]}}
+    around = _layer("star") | {"data": {"values": values}, "layer": marks}
+    return [around, *(_layer(name) | node for name in ("centre", "behind the name", "centre name"))]
 
 
 def _rows(view: View, series: Series, gaps: bool = False) -> list[dict[str, Any]]:

@@ -240,14 +240,14 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
 def _records(heading: str, corner: str, key: str, rows: list[dict[str, Any]]) -> Table:
     """Make a table of the records ``rows``; fractions are shown in percent."""
     names = [name for name in rows[0] if name != key]
-    plain = ("train", "val", "test", "number", "true", "predicted", "error")
-    head = list(map(spaced, names))
-    texts = ([_text(row[name]) if name in plain else shown(row[name], "{:.1%}") for name in names] for row in rows)
-    return text_table(heading, [corner, *head], ([str(row[key]), *own] for row, own in zip(rows, texts, strict=True)))
+    texts = ([str(row[key]), *(_text(name, row[name]) for name in names)] for row in rows)
+    return text_table(heading, [corner, *(names if key == "node" else map(spaced, names))], texts)
 
 
-def _text(value: Any) -> str:
-    return number(value) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return number(value) if name in ("true", "predicted", "error") else shown(value, "{:.1%}")
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _confusions(judged: Assessment, where: str) -> Table:

@@ -8,7 +8,9 @@ nodes are removed. The model of the best seed is used, and inference is exact.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from handful.finding import Axis, Chart, Finding, Series, Table, View, text_tabl
 from handful.graph import Graph
 from handful.random import generator
 from handful.runs import OpenedRun
+from handful.training.assessment import node_record
 from handful.training.inference import infer
 from handful.training.metrics import Metric, metric_of_record
 from handful.vocabulary import number, spaced
@@ -32,6 +35,10 @@ MOST_NEIGHBOURS = 25
 MOST_NODES = 20
 SHOWN = 12
 """The maximum number of bars in a chart."""
+DRAWN = 8
+"""The maximum number of neighbours in a picture."""
+NEIGHBOUR = "neighbour "
+"""The prefix of a neighbour, to distinguish it from a column."""
 Groups = dict[str, slice]
 Step = Callable[[str], None]
 
@@ -79,13 +86,16 @@ def explain(
     tables = [text_table(title, ["column", label], ([name, f"{shares[name]:.2f}"] for name in order))]
     charts, below = [_bars("importance", title, shares, label)], list[Table]()
     for node in [] if nodes is None else nodes.tolist():
-        name = str(node if graph.ids is None else graph.ids[node])
+        name = _name(graph, node)
         step(f"node {name}")
         told, base, moves = moved_by(opened, graph, node, {one: groups[one] for one in order[:MOST_NEIGHBOURS]})
         heading = f"{name}: {told} is {number(base)}"
         rows = ([what, f"{base - change:.4g}", f"{change:+.3g}"] for what, change in moves.items())
         below.append(text_table(heading, ["without", "prediction", "effect"], rows))
-        charts.append(_bars(f"node-{name}", heading, moves, f"adds to {told}"))
+        file = re.sub(r"[^\w.-]+", "-", str(node_record(graph, node)["node"]))[:80]
+        chart = _bars(f"node-{file}", heading, moves, f"adds to {told}")
+        near = {one.removeprefix(NEIGHBOUR): change for one, change in moves.items() if one not in groups}
+        charts.append(replace(chart, views=[*chart.views, *([_star(name, near, f"adds to {told}")] if near else [])]))
     most = f"{order[0]} is the most important column" if lost[order[0]] > 0 else "No single column is important"
     payload = {"importance": lost, "nodes": [] if nodes is None else nodes.tolist()}
     named = f"Explanation of the run on {graph.name}"
@@ -101,9 +111,7 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
     metric = metric_of_record(opened.result.metric, opened.result.higher_is_better)
     nodes = graph.val_mask.nonzero().squeeze(1)
     if not len(nodes):
-        raise HandfulError(
-            "the graph has no validation nodes, which the importance of columns needs: use a split that has some"
-        )
+        raise HandfulError("the importance of columns needs validation nodes: use a split that has some")
 
     def value(x: Tensor) -> float:
         return metric.of(infer(opened.model, graph.replace(x=x), sampler=opened.sampler)[nodes], graph, nodes)
@@ -158,7 +166,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
         labels = {name: getattr(graph, name) for name in ("y", "num_classes", "train_mask", "task")}
         cut = Graph.from_edge_index(edges[:, kept], graph.num_nodes, x=graph.x, edge_weight=weights, **labels)
         label = f" ({names[int(graph.y[other])]})" if is_class and bool(graph.labelled[other]) else ""
-        moves[f"neighbour {other if graph.ids is None else graph.ids[other]}{label}"] = change(cut)
+        moves[f"{NEIGHBOUR}{_name(graph, other)}{label}"] = change(cut)
     return told, float(first[of]), dict(sorted(moves.items(), key=lambda move: -abs(move[1])))
 
 
@@ -166,4 +174,18 @@ def _bars(name: str, title: str, values: dict[str, float], label: str) -> Chart:
     """Make a bar chart of the first ``SHOWN`` values."""
     shown = list(values)[:SHOWN]
     series = [Series("all", shown, [values[one] for one in shown])]
-    return Chart(name, title, [View(name, "bar", Axis("", of=shown), Axis(label), series)])
+    return Chart(name, title, [View("effects", "bar", Axis("", of=shown), Axis(label), series)])
+
+
+def _star(name: str, near: dict[str, float], label: str) -> View:
+    """Make a picture of a node and of the neighbours with the largest effects."""
+    shown, series = list(near)[:DRAWN], []
+    for color, (sign, raises) in enumerate({"raises it": True, "lowers it": False}.items()):
+        own = [one for one in shown if (near[one] >= 0) == raises]
+        series.append(Series(sign, own, [near[one] for one in own], color=color))
+    return View("neighbours", "star", Axis(name, of=shown), Axis(label), series)
+
+
+def _name(graph: Graph, node: int) -> str:
+    """The id of a node, and the kept columns of its table."""
+    return ", ".join(text for value in node_record(graph, node).values() if (text := str(value)))

@@ -151,8 +151,8 @@ class Assessment:
             class is the positive class if there are two classes, and the predicted class otherwise.
         calibration_error: Σ_b n_b/n · |confidence_b − share_b|, over the intervals b.
         mistakes: the wrong predictions with the highest probability; for a regression, those with the largest error.
-            Each mistake has ``node``, its ``true`` and ``predicted`` class or value, and the ``probability`` or
-            ``error``.
+            Each mistake has ``node``, the kept columns of its table, its ``true`` and ``predicted`` class or value, and
+            the ``probability`` or ``error``.
         points: for a regression, the true and predicted values of some nodes.
         ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """
@@ -316,23 +316,13 @@ def _of_classes(
     counts = {split: torch.bincount(graph.y[mask], minlength=len(names)) for split, mask in masks.items()}
     wrong = (guess != y).nonzero().squeeze(1)
     wrong = wrong[sure[wrong].argsort(descending=True, stable=True)[:MISTAKES]]
-    mistakes = [
-        {
-            "node": _id(graph, int(nodes[i])),
-            "true": names[int(y[i])],
-            "predicted": names[int(guess[i])],
-            "probability": float(sure[i]),
-        }
-        for i in wrong.tolist()
-    ]
+    mistakes = []
+    for i in wrong.tolist():
+        both = {"true": names[int(y[i])], "predicted": names[int(guess[i])]}
+        mistakes.append(node_record(graph, int(nodes[i]), **both, probability=float(sure[i])))
     error = sum(b["nodes"] * abs(b["confidence"] - b["share"]) for b in own["calibration"]) / max(1, len(nodes))
-    return {
-        **own,
-        "classes": _rows(names, counts, scores),
-        "confusion": table.tolist(),
-        "calibration_error": error,
-        "mistakes": mistakes,
-    }
+    own |= {"classes": _rows(names, counts, scores), "confusion": table.tolist()}
+    return own | {"calibration_error": error, "mistakes": mistakes}
 
 
 def ranking(p: np.ndarray, is_positive: np.ndarray) -> list[list[float]]:
@@ -385,14 +375,22 @@ def _of_numbers(outputs: Tensor, graph: Graph, nodes: Tensor) -> dict[str, Any]:
     worst = size.nan_to_num(-1.0).view(-1).argsort(descending=True, stable=True)[:MISTAKES]
     mistakes = []
     for i, k in (divmod(place, guess.shape[1]) for place in worst.tolist()):
-        which = {"number": k} if guess.shape[1] > 1 else {}
-        values = {"true": float(y[i, k]), "predicted": float(guess[i, k]), "error": float(error[i, k])}
-        mistakes.append({"node": _id(graph, int(nodes[i])), **which, **values})
+        values = {"number": k} if guess.shape[1] > 1 else {}
+        values |= {"true": float(y[i, k]), "predicted": float(guess[i, k]), "error": float(error[i, k])}
+        mistakes.append(node_record(graph, int(nodes[i]), **values))
     both = torch.stack([y.view(-1), guess.view(-1)], 1)
     both = both[~both.isnan().any(1)]
     return {"mistakes": mistakes, "points": both[:: max(1, -(-len(both) // POINTS))].tolist()}
 
 
-def _id(graph: Graph, node: int) -> int | str:
-    """The user's own id of a node, or its index if nodes have no ids."""
-    return node if graph.ids is None else graph.ids[node].item()
+def node_record(graph: Graph, node: int, **values: Any) -> dict[str, Any]:
+    """A record of a node: its id (its index, if nodes have no ids), the kept columns of its table, and ``values``.
+
+    >>> kept = {"schema": {"kept": ["name"]}, "kept": np.array([["Ann"], ["Bob"]])}
+    >>> node_record(Graph.from_edge_index([[0], [1]], ids=["a", "b"], **kept), 1, predicted="ok")
+    {'node': 'b', 'name': 'Bob', 'predicted': 'ok'}
+    """
+    texts = () if graph.kept is None else graph.kept[node].tolist()
+    kept = dict(zip((graph.schema or {}).get("kept", ()), texts, strict=True)) if texts else {}
+    kept = {f"{name} (kept)" if name in ("node", *values) else name: text for name, text in kept.items()}
+    return {"node": node if graph.ids is None else graph.ids[node].item(), **kept, **values}
