@@ -472,6 +472,26 @@ def open_schema(folder: Path, words: list[str]) -> None:
     _use(graph)
 
 
+def make_update(rng: Random, files: Files) -> Made:
+    old = {name: content for name, content in files.items() if name.startswith("old/")}
+    made, _ = make_tables(rng, {name: content for name, content in files.items() if name not in old})
+    return {**old, **made}, (rng.choice(["error", "skip", "add"]),)
+
+
+def open_update(folder: Path, words: list[str]) -> None:
+    old = hf.load(folder / "old")
+    nodes = folder / "nodes.csv"
+    unknown: Any = (words or ["error"])[0]
+    said: list[str] = []
+    new = hf.update_graph(
+        old, folder / "edges.csv", nodes if nodes.exists() else None, unknown=unknown, say=said.append
+    )
+    assert old.x is not None
+    assert new.x is not None
+    assert old.x.equal(new.x[: old.num_nodes])
+    _use(new)
+
+
 def open_records(folder: Path, words: list[str]) -> None:
     command(["report", str(folder)])
 
@@ -811,6 +831,7 @@ DOORS: dict[str, Door] = {
     "run": Door(make_run, open_run, share=1.5),
     "predict": Door(make_predict, open_predict, share=1.5),
     "schema": Door(make_schema, open_schema),
+    "update": Door(make_update, open_update, share=1.5),
     "records": Door(one_changed(mutate.mutate_bytes), open_records, share=1.5),
     "experiment": Door(make_experiment, open_experiment),
     "settings": Door(make_settings, open_settings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -123,7 +124,13 @@ def predictions(folder: Path, csv: Files) -> dict[str, Files]:
     experiment(str(place)).run(folder / "of-tables")
     run = {f"run/{name}": content for name, content in files_below(folder / "of-tables").items()}
     schema = json.dumps(hf.load(place).schema).encode()
-    return {"predict": {**run, **csv, "ids.txt": b"n3\nn1\nn4\n"}, "schema": {**csv, "schema.json": schema}}
+    old = {f"old/{name}": content for name, content in csv.items()}
+    new = {name: re.sub(rb"(?m)^n(?=\d)", b"m", content) for name, content in csv.items()}  # other sources, other ids
+    return {
+        "predict": {**run, **csv, "ids.txt": b"n3\nn1\nn4\n"},
+        "schema": {**csv, "schema.json": schema},
+        "update": {**old, **new},
+    }
 
 
 def publishers() -> dict[str, Files]:
