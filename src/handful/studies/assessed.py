@@ -139,7 +139,7 @@ class Judged:
         if found and self.result.nodes == "test" and not isnan(value):
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
-        what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of the {self.which}"
+        what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of {'the ' * (len(self.seeds) > 1)}{self.which}"
         return said if isnan(value) else [*said, f"{what}: {metric.with_unit(value)} ({ends})."]
 
 
@@ -174,9 +174,10 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     """
     record = summary.to_json()
     values = {"Test": record["test"], "Validation": {**record["val"], "ci95": None}}
-    said = []
+    one = f"in its best epoch, {summary.runs[0].best_epoch}"
+    how, said = "mean over the seeds" if len(summary.runs) > 1 else one, []
     for which, value in values.items():
-        measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}, seed by seed."
+        measured = f"{which} {spaced(metric.name)} {metric.with_unit(value)}, {how}."
         said.append(f"There are no {which.lower()} nodes." if isnan(value["mean"]) else measured)
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for BatchNorm.")

@@ -317,10 +317,11 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
         return f"{name} is no better than the {majority.name} ({metric.with_unit(majority.test)}): do not use it."
     gain = above(test, best.test)
     adds = f"adds {metric.apart(gain)} to" if gain > 0 else f"is {metric.apart(gain)} worse than"
-    graph = max(above(value, blind.test) for value in (test, *(one.test for one in found if one.sees_graph)))
+    seeing = best_of([one for one in found if one.sees_graph] or [blind], metric)
+    graph = max(above(test, blind.test), above(seeing.test, blind.test))
     return (
         f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
         f"{best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s). "
         f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
-        f"({metric.with_unit(blind.test)})."
+        f"({metric.with_unit(blind.test)})." + f" Use {best.name} instead of {name}." * (gain < -half)
     )

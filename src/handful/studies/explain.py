@@ -25,7 +25,7 @@ from handful.runs import OpenedRun
 from handful.training.assessment import node_record
 from handful.training.inference import infer
 from handful.training.metrics import Metric, metric_of_record
-from handful.vocabulary import number, spaced
+from handful.vocabulary import spaced
 
 MOST_COLUMNS = 200
 """The maximum number of columns that are measured. If there are more, the columns with the largest variance are
@@ -89,8 +89,9 @@ def explain(
         name = _name(graph, node)
         step(f"node {name}")
         told, base, moves = moved_by(opened, graph, node, {one: groups[one] for one in order[:MOST_NEIGHBOURS]})
-        heading = f"{name}: {told} is {number(base)}"
-        rows = ([what, f"{base - change:.4g}", f"{change:+.3g}"] for what, change in moves.items())
+        digits = ".2f" if told.endswith("(%)") else ".4g"
+        heading = f"{name}: {told} is {base:{digits}}"
+        rows = ([what, f"{base - change:{digits}}", f"{change:+{digits}}"] for what, change in moves.items())
         below.append(text_table(heading, ["without", "prediction", "effect"], rows))
         file = re.sub(r"[^\w.-]+", "-", str(node_record(graph, node)["node"]))[:80]
         chart = _bars(f"node-{file}", heading, moves, f"adds to {told}")
