@@ -15,6 +15,7 @@ vector        a list of numbers, unchanged; a missing vector is imputed
 
 from __future__ import annotations
 
+import codecs
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -234,6 +235,7 @@ class Schema:
         names = [column.name for column in self.columns]
         if len(set(names)) < len(names) or len(set(self.classes)) < len(self.classes) or self.rows < 0:
             raise ValueError("a column or a class is there twice, or fewer than no rows")
+        codecs.lookup(self.encoding)
 
     @property
     def width(self) -> int:
@@ -357,7 +359,7 @@ class Schema:
         """
         try:
             return decode(cls, value)  # type: ignore[no-any-return]
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError, DatasetError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError, OverflowError, DatasetError) as error:
             raise DatasetError(f"this is not a schema of this version of handful: {error}") from None
 
 
