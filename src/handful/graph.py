@@ -66,20 +66,21 @@ class Graph:
         edge_attr: float32 ``(E, D)``, edge features, for PyG modules that use them; ``None`` if there are none.
         undirected: whether every edge has a reverse edge of the same weight. If ``True``, the edges are
             checked; otherwise, the value is computed from the edges.
-        num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
+        num_classes: the number of classes, or the number of labels per node. If ``None``, it is computed from ``y``:
+            the largest class plus one, or the number of columns.
         metric: the metric for reports and for choosing the best epoch; if empty, the first metric in ``METRICS_OF`` for
             the kind of labels.
         class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own node ids, int64 or text; ``None`` if nodes have only their indices.
-        kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` has
+        kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` lists
             their names.
         schema: how the user's tables were encoded: the result of ``handful.datasets.schema.Schema.to_json``.
         name: the name of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. If ``None``, the task depends on ``y``:
             ``regression`` for labels that are not whole numbers, ``multilabel`` for several columns of whole numbers,
             and ``classification`` for one column of whole numbers.
-        positive: for two classes, the positive class in average precision, ROC-AUC and F1, as an index or a name; if
-            ``None``, the rarer class.
+        positive: for two classes, the positive class in average precision, ROC-AUC and F1, as an index or a name. If
+            ``None``, the rarer class is the positive class.
 
     Raises:
         GraphError: an argument is wrong; the message names the argument and the reason.
@@ -422,9 +423,9 @@ class Graph:
     def _sent(self) -> tuple[Any, ...]:
         """Pickle the graph for ``multiprocessing``: the tensors are in shared memory, which the receiving process maps.
 
-        By default, torch would move the graph's own storages to shared memory, and free memory that kernels still read.
-        Instead, the graph's tensors are replaced by copies in shared memory. The old memory is freed when no view uses
-        it any more.
+        By default, torch would move the graph's own storages to shared memory. This would free the old memory while
+        kernels still read it. Instead, the graph's tensors are replaced by copies in shared memory. The old memory is
+        freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -772,7 +773,9 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 
 def _class_values(graph: Graph) -> Tensor:
-    """float32 ``(classes,)``: the name of each class, converted to a number; its index if classes have no names."""
+    """float32 ``(classes,)``: the name of each class, converted to a number, or the index of the class if classes have
+    no names.
+    """
     names = graph.class_names or tuple(map(str, range(graph.num_classes or 1)))
     try:
         values = torch.tensor([float(name) for name in names])

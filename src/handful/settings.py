@@ -242,8 +242,9 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 and training takes minutes.
 """
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. At equal training time, these
-defaults are the best (docs/survey.md). The defaults of ``Settings`` are as in the paper.
+"""The values of ``first_hop`` and ``mean_field`` in `handful train`, if the user sets neither a sampler nor either of
+these two settings. At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are
+as in the paper.
 """
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`; training on a graph of about 20,000 nodes takes a minute or

@@ -29,7 +29,7 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
     index of a node. The model must pass information between nodes only along edges. This excludes BatchNorm, whose
     statistics depend on all nodes. If ``whole`` is given, all nodes stay, and the first ``whole`` layers compute all
     nodes. Degrees are the degrees in the sample before trimming. The sample is returned unchanged if its layers are
-    already rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for
+    already rectangular, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for
     the device once.
     """
     squares = whole or 0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 """A function that shows the name of the current task."""
 SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
-"""A small graph for a first epoch that is not measured, since it includes the compilation."""
+"""A small graph for the first epoch. This epoch is not measured, since it includes the compilation."""
 
 
 @dataclass(frozen=True)

@@ -519,8 +519,8 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """Read the masks from the split column; if there is none, from the columns ``train_mask``, ``val_mask`` and
-    ``test_mask``.
+    """Read the masks from the split column. If there is no split column, read them from the columns ``train_mask``,
+    ``val_mask`` and ``test_mask``.
     """
     masks: Split = {}
     if schema.split is None:

@@ -551,9 +551,9 @@ def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
 
 def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     """The ``strptime`` format of the dates in a text column; empty if some value is not a date. ``order`` is ``dmy``,
-    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. Dates with points (23.05.2024)
-    or with a first number above 12 have the day first. Dates with a second number above 12 have the month first. Other
-    dates are ambiguous and raise an error.
+    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. The day comes first if the
+    separator is a dot (23.05.2024) or if a first number is above 12. Otherwise, the month comes first if a second
+    number is above 12. Other dates are ambiguous and raise an error.
     """
     known = rows.column(name).drop_null()
     parts = arrow().compute.extract_regex(known, DATE)

@@ -103,8 +103,8 @@ class BlockModel:
 
 
 def _share(rank: Any, size: int, power: float, offset: float) -> Any:
-    """The fraction of the weight of a class of ``size`` nodes that the ranks below ``rank`` have; ``power`` is 1 − a,
-    and ``offset`` is i₀.
+    """In a class of ``size`` nodes, the fraction of the total weight that belongs to the nodes with ranks below
+    ``rank``. ``power`` is 1 − a, and ``offset`` is i₀.
     """
     low, high = offset**power, (size + offset) ** power
     return ((rank + offset) ** power - low) / (high - low)

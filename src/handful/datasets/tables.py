@@ -383,10 +383,10 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add the rows where ``wrong`` is true. Their description is ``words``, in which the row's value in ``values``
-        replaces ``{}``.
+        """Add the rows where ``wrong`` is true. Each row is described by ``words``, in which ``{}`` is replaced by the
+        row's value in ``values``.
 
-        ``row`` is the row number of the first entry of ``wrong``.
+        ``row`` is the row number, in the table, of ``wrong[0]``.
         """
         at = np.flatnonzero(wrong)
         self.count += len(at)

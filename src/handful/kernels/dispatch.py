@@ -50,8 +50,8 @@ def _loops(name: str, which: Backend) -> Any:
 
 
 class OnTheirDevice:
-    """The functions of a module. Each function makes the device of its first tensor the current device, since Triton
-    launches kernels on the current device.
+    """A wrapper of a module of Triton kernels. Each function makes the device of its first tensor the current device,
+    since Triton launches kernels on the current device.
     """
 
     def __init__(self, module: Any) -> None:

@@ -32,9 +32,11 @@ class Cut(NamedTuple):
     """For a block of rows: the edges whose two ends are in the same part, sorted by part."""
 
     row_first: np.ndarray
-    """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1] - 1``, ascending."""
+    """``(m + 1,)``: the rows of part p are entries ``row_first[p]`` to ``row_first[p + 1] - 1`` of ``degree``, in
+    ascending order of their node ids.
+    """
     edge_first: np.ndarray
-    """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1] - 1``."""
+    """``(m + 1,)``: the edges of part p are entries ``edge_first[p]`` to ``edge_first[p + 1] - 1`` of ``source``."""
     degree: np.ndarray
     """``(rows,)``, the number of kept edges of each row, in the smallest dtype that fits."""
     source: np.ndarray
@@ -235,8 +237,8 @@ def parts(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield, for each of the parts 0 to ``m - 1``, its nodes, ``indptr``, ``indices`` and ``values``.
 
-    The edges are read only once. ``part`` has the part of every node of the graph; a node with a value of ``m`` or more
-    is in no part. ``values`` has one value for each edge.
+    The edges are read only once. ``part[v]`` is the part of node v; a node with a value of ``m`` or more is in no part.
+    ``values`` has one value for each edge.
     """
     cuts = [cut(lo, indptr[lo : hi + 1], indices, part, m, values) for lo, hi in row_blocks(indptr)]
     for p, nodes in enumerate(members(part, 0, m)):
@@ -280,8 +282,8 @@ def induced(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of the subgraph that ``nodes`` induces, in the order of ``nodes``, and the indices of its edges.
 
-    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. The sources of a row ascend if
-    ``nodes`` ascend.
+    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. If ``nodes`` is in ascending
+    order, so are the sources of each row.
     """
     local = np.full(len(indptr) - 1, -1, np.int32)
     local[nodes] = np.arange(len(nodes), dtype=np.int32)

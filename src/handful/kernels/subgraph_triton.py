@@ -99,9 +99,9 @@ def parts(
     """Iterate over the parts 0 to ``m - 1``: the nodes of the part, its CSR with new node indices from 0, and the
     indices of its edges in the graph.
 
-    The nodes of a part ascend. The indices of the edges are empty unless ``with_edges``. ``part``, ``(N,)``, has the
-    part of every node of the graph; a node with a value of ``m`` or more is in no part. All parts are on the device at
-    the same time.
+    The nodes of a part are in ascending order. The indices of the edges are empty unless ``with_edges``. ``part[v]`` is
+    the part of node v; a node with a value of ``m`` or more is in no part. All parts are on the device at the same
+    time.
     """
     part = part.to(torch.int32).clamp_max_(m)
     own_part, order = torch.sort(part, stable=True)  # the nodes in no part come last

@@ -327,8 +327,8 @@ def _category_labels(names: Sequence[str]) -> dict[str, Any]:
 
 
 def domain(view: View, which: str) -> tuple[float, float]:
-    """The lower and upper end of a numeric axis, with padding. Bars start at 0; on a log scale, below
-    the lowest value.
+    """The lower and upper end of a numeric axis, with padding. Bars start at 0. On a log scale, they start below the
+    lowest value.
     """
     axis: Axis = getattr(view, which)
     fields = ("x",) if which == "x" else ("y", "low", "high")

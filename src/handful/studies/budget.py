@@ -164,9 +164,9 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 
 
 def adapt(request: Request, experiment: Experiment) -> Experiment:
-    """``experiment`` with the root, the seeds and the device of the request, and with the number of evaluations of its
-    budget. The split of the request applies only if ``experiment`` has none. If the device is a GPU and the paper split
-    the layers over several GPUs, this experiment does so too.
+    """``experiment`` with the root, the seeds and the device of the request. The budget of the request determines how
+    often the model is evaluated. The split of the request applies only if ``experiment`` has none. If the device is a
+    GPU and the paper split the layers over several GPUs, this experiment does so too.
     """
     return experiment.with_(
         split=experiment.split or request.split,

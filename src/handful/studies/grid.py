@@ -65,7 +65,7 @@ class Measure:
 
     @property
     def of_metric(self) -> bool:
-        """Whether this measure is the test metric or the validation metric."""
+        """True for the test metric and the validation metric, false for all other measures."""
         return self.key in ("test", "val")
 
 

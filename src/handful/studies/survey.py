@@ -81,7 +81,7 @@ def scale_of(request: Request) -> Scale:
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """The sampler options of every method that give about ``STEPS`` batches per epoch on ``graph``."""
+    """For every method, sampler options that give about ``STEPS`` batches per epoch on ``graph``."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {

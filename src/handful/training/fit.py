@@ -102,10 +102,10 @@ def fit(
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: whether to show a progress bar, in a terminal or a notebook.
-        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, the batches
-            of an epoch are made in one shuffle of the graph, with scratch files if they do not fit into memory. The
-            batches and the result are the same as without a budget. A budget requires a saved graph (its arrays are
-            memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
+        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, all batches
+            of an epoch are made in one pass over the graph (``handful.shuffle``). They are stored in scratch files if
+            they do not fit into memory. The batches and the result are the same as without a budget. A budget requires
+            a saved graph (its arrays are memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
         out: the run folder; if ``None``, nothing is written. If there are several ranks, only rank 0 writes.
         resume: whether to continue the run in ``out``. If there is no run, a new one starts. The result is, bit for
             bit, that of an uninterrupted run. If the run in ``out`` has another configuration, an error is raised.
@@ -228,7 +228,7 @@ def begin(
 ) -> Loop:
     """Prepare a run: put the model and the graph on their devices, and make the optimiser, the scheduler and the loop.
 
-    ``own`` has the values of ``optimizer``, ``scheduler``, ``loss``, ``class_weight`` and ``metric`` that the user
+    ``own`` contains the values of ``optimizer``, ``scheduler``, ``loss``, ``class_weight`` and ``metric`` that the user
     passed as objects, not as names.
     """
     require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
