@@ -52,8 +52,8 @@ class Experiment:
     only if they describe the same run. The file ``config.json`` in a run folder stores the experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``; not needed if a graph is passed to
-            ``run``.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``. It is not needed if a graph is
+            passed to ``run``.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; they can also be passed by name, such as ``hidden=64``.

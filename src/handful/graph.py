@@ -56,7 +56,7 @@ class Graph:
 
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
-        indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, ascending.
+        indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, in ascending order.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
         y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Regression
             targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``:
@@ -200,7 +200,7 @@ class Graph:
 
     @cached_property
     def nodes(self) -> Tensor:
-        """int64 ``(N,)``: the ids of all nodes, ascending."""
+        """int64 ``(N,)``: the ids of all nodes, in ascending order."""
         return torch.arange(self.num_nodes, device=self.device)
 
     @cached_property
@@ -266,7 +266,7 @@ class Graph:
 
     @cached_property
     def edge_keys(self) -> Tensor:
-        """int64 ``(E,)``, ascending: target · N + source for every edge, a key to look up the edge."""
+        """int64 ``(E,)``, in ascending order: target · N + source for every edge, a key to look up the edge."""
         edges = self.edge_index
         return edges[1] * self.num_nodes + edges[0]
 
@@ -293,7 +293,7 @@ class Graph:
 
     @cached_property
     def train_nodes(self) -> Tensor:
-        """int64, the ids of the training nodes, ascending.
+        """int64, the ids of the training nodes, in ascending order.
 
         >>> Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[0, 1, 0], train_mask=[2, 0]).train_nodes
         tensor([0, 2])

@@ -131,7 +131,7 @@ def _share_cores() -> None:
 
 
 def own_device(device: str | torch.device) -> str | torch.device:
-    """``device``; if ``device`` is ``cuda`` and there are several ranks, the GPU of this rank."""
+    """The GPU of this rank, if ``device`` is ``cuda`` and there are several ranks; otherwise ``device`` itself."""
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if size() > 1 and str(device) == "cuda" else device
 
 
@@ -286,8 +286,8 @@ def start(processes: int, command: Sequence[str]) -> None:
     """Run ``python COMMAND`` in ``processes`` processes on this machine, with torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed. The exit code is that of the first process that failed; this process has printed
-            its error.
+        SystemExit: a process failed. The exit code is that of the first process that failed. The failed process itself
+            has printed its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -284,7 +284,7 @@ def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activa
 
 
 def device_of(block: Sequence[nn.Module]) -> torch.device:
-    """The device that has the parameters of a layer."""
+    """The device of the parameters of a layer."""
     return next(chain(*(module.parameters() for module in block))).device
 
 

@@ -84,8 +84,8 @@ class Sampled(NamedTuple):
     """
 
     def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
-        """The ids of the nodes of type ``kind``, ``(N,)``. If ``with_trees``, ``(N, 2)``: the index of the node's tree,
-        and the node id.
+        """The ids of the nodes of type ``kind``, ``(N,)``. If ``with_trees``, the result is ``(N, 2)``: the index of
+        the node's tree, and the node id.
         """
         keys = self.known[kind].keys[: self.known[kind].count]
         return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE

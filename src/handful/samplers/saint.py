@@ -73,7 +73,7 @@ class RandomWalks(Sampler):
                 yield normalized(graph, nodes, counts)
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
-        """The distinct nodes that the walks visit, ascending. ``keys`` are the keys of the random stream."""
+        """The distinct nodes that the walks visit, in ascending order. ``keys`` are the keys of the random stream."""
         return np.unique(self.walks(graph, *keys))
 
     def walks(self, graph: Graph, *keys: int) -> np.ndarray:

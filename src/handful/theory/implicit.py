@@ -62,8 +62,8 @@ class Welford:
     """The mean and the variance of a sequence of vectors. The vectors are added one at a time, and only a few are in
     memory.
 
-    ``variances`` has (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is their sum. All sums are in float64,
-    since R may be a millionth of ‖ḡ‖².
+    ``variances`` is (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is the sum over the components. All sums are
+    in float64, since R may be a millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):

@@ -110,7 +110,7 @@ def part_structure(
     sources: int = 16,
     sweeps: int = 4,
 ) -> PartStructure:
-    """Measure one graph. The CSR must have both directions of every edge.
+    """Measure one graph. The CSR must contain both directions of every edge.
 
     Breadth-first searches measure the distances. Some searches start at random nodes; a node in a component C is drawn
     with probability ∝ |C| − 1. For this distribution, the mean distance from a random start to the other nodes of its

@@ -1,5 +1,5 @@
-"""The rule that turns outputs into classes, and a detailed assessment of a model. The assessment has scores per class,
-the confusion matrix, the calibration of the probabilities, and the most confident mistakes.
+"""The rule that turns outputs into classes, and a detailed assessment of a model. The assessment contains scores per
+class, the confusion matrix, the calibration of the probabilities, and the most confident mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from handful.training.metrics import METRICS, Metric, by_column, class_scores, c
 
 BINS = 10
 DRAWS = 100
-"""The number of bootstrap samples for an interval; each draws nodes and models."""
+"""The number of bootstrap samples for an interval. Each sample draws nodes and models with replacement."""
 MISTAKES = 20
 RANKS = 200
 POINTS = 1000
@@ -138,7 +138,7 @@ class Assessment:
 
     Args:
         kind: the kind of the labels; see ``Graph.kind``.
-        nodes: the split that is assessed: ``test``; or ``val`` or ``train``, if there are no test nodes.
+        nodes: the split that is assessed: ``test`` or, if there are no test nodes, ``val`` or ``train``.
         metrics: the value of every metric that fits the kind of labels, on the training, validation and test nodes.
         classes: for each class, its ``name``, its number of nodes per split, and its ``precision``, ``recall`` and
             ``f1``. In a multi-label task, each label has ``f1``, ``average_precision`` and ``roc_auc`` instead.
@@ -150,9 +150,9 @@ class Assessment:
             (``confidence``), the fraction of nodes that have the class (``share``), and the number of ``nodes``. The
             class is the positive class if there are two classes, and the predicted class otherwise.
         calibration_error: Σ_b n_b/n · |confidence_b − share_b|, over the intervals b.
-        mistakes: the wrong predictions with the highest probability; for a regression, those with the largest error.
-            Each mistake has ``node``, its ``true`` and ``predicted`` class or value, and the ``probability`` or
-            ``error``.
+        mistakes: the wrong predictions with the highest probability. For a regression, these are the predictions with
+            the largest error. Each mistake has ``node``, its ``true`` and ``predicted`` class or value, and the
+            ``probability`` or ``error``.
         points: for a regression, the true and predicted values of some nodes.
         ranking: for two classes, the false positive rate, the recall and the precision at some thresholds.
     """
@@ -239,7 +239,7 @@ def assess_average(
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
     """The 95% bootstrap interval of a metric of the averaged models. Each of the ``DRAWS`` bootstrap samples draws
-    nodes and models.
+    nodes and models with replacement.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.
