@@ -301,8 +301,8 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` with a self-loop of weight 1 added to every target that has none. If ``normalized``, the result is A
-        x.
+        """``mean`` with a self-loop of weight 1 added to every target that has none. If ``normalized``, the result is
+        the plain weighted sum.
 
         If the graph has no self-loops, the result is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
@@ -378,8 +378,8 @@ class Adjacency:
         return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, where I contains only the missing self-loops. If ``normalized``, the result is A
-        x.
+        """D^(-1/2) (A + I) D^(-1/2) x, where I contains only the missing self-loops. If ``normalized``, the result is
+        the plain weighted sum.
 
         Args:
             x: ``(sources, F)``.

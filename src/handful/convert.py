@@ -190,7 +190,7 @@ def from_pyg(
 
 
 def unused(names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that are not attributes of a graph.
+    """The attributes in ``names`` that a graph cannot hold.
 
     >>> unused(["x", "train_mask", "pos"])
     ['pos']

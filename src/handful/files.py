@@ -57,7 +57,7 @@ def private(name: str) -> Path:
 def private_map(path: Path) -> mmap.mmap:
     """Map a file into writable memory. Writes do not change the file.
 
-    No memory is reserved for these writes. Otherwise, Linux could not map a file that is larger than the memory.
+    No memory is reserved for these writes, since Linux could otherwise not map a file that is larger than the memory.
     """
     with path.open("rb") as file:
         if sys.platform == "win32":

@@ -16,7 +16,7 @@ from handful.datasets.tables import arrow
 
 
 def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> dict[str, Any]:
-    """Compute the new columns of the node table. The result has a pyarrow array for each column name.
+    """Compute the new columns of the node table. The result maps each column name to a pyarrow array.
 
     Args:
         schema: the encoding of the edge columns.

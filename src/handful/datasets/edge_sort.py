@@ -80,8 +80,8 @@ class EdgeSort:
         self._seen += len(rows)
 
     def rows(self) -> Blocks:
-        """For each range of rows, in order, yield the number of sources of each row, and the sources, ascending within
-        a row.
+        """For each range of rows, in order, yield the number of sources of each row, and the sources, in ascending
+        order within each row.
         """
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):

@@ -111,7 +111,7 @@ def fetch(url: str, target: Path) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Complete the file ``part``, and verify it. A second file, the tag, has the version of the downloaded bytes, so
+    """Complete the file ``part``, and verify it. A second file, the tag, stores the version of the downloaded bytes, so
     that two versions are never mixed.
     """
     from rich.console import Console  # only a download needs it
@@ -145,7 +145,7 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file, which HTTP headers may contain in hexadecimal or base64; ``None`` if they have no MD5.
+    """The MD5 of a file, which HTTP headers may contain in hexadecimal or base64; ``None`` if the headers have no MD5.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
@@ -194,11 +194,11 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """Make the ``Source`` of this data set for the registry; ``known`` has its properties."""
+        """Make the ``Source`` of this data set for the registry; ``known`` contains the properties of the data set."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
-        """Load the graph with the requested split. It is converted on first use."""
+        """Load the graph with the requested split. The graph is converted on first use."""
         return prepared(query.home / self.name, partial(self._build, query.home), query.split)
 
     def on_disk(self, home: Path) -> bool:

@@ -132,8 +132,8 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of nodes. A place is an index into ``member``; the pairs of a place are those whose first end is its
-    node.
+    """The pairs of nodes. A place is an index into ``member``. The pairs of a place are the pairs whose first end is
+    the node at this place.
     """
 
     model: BlockModel

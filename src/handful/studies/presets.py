@@ -22,8 +22,8 @@ from handful.samplers import make_sampler
 
 
 def architecture(dataset: str, model: str) -> dict[str, Any]:
-    """The options of ``model`` in the architecture benchmark; for ``graphland-sage``, its options on a data set of
-    GraphLand.
+    """The options of ``model`` in the architecture benchmark. For ``graphland-sage``, these are the options on a data
+    set of GraphLand.
     """
     options: dict[str, Any] = read_table("architectures", "subsec:architectures_details").get(model, {})
     if model == "graphland-sage":
@@ -97,8 +97,8 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """If ``asked`` is a GPU and the paper split the layers of ``preset`` over several GPUs, these GPUs; otherwise
-    ``asked``.
+    """The devices of ``preset``, if they are several GPUs over which the paper split the layers, and ``asked`` is a
+    GPU. Otherwise, the result is ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')

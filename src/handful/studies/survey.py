@@ -212,10 +212,10 @@ def whole(grid: Grid) -> list[str]:
 
 
 def rank(grid: Grid) -> dict[str, Any] | None:
-    """Rank the methods. The result has their mean ranks over the graphs in ``whole(grid)``, best first, and the tests
-    of the ranks.
+    """Rank the methods. The result contains their mean ranks over the graphs in ``whole(grid)``, best first, and the
+    tests of the ranks.
 
-    ``None`` if there are fewer than two graphs or fewer than three methods.
+    The result is ``None`` if there are fewer than two graphs or fewer than three methods.
     """
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 3:

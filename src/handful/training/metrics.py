@@ -124,8 +124,7 @@ def f1(logits: Tensor, y: Tensor) -> float:
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
-    """The mean F1 of all classes that are present or predicted. In a multi-label task, it is the mean F1 of all labels.
-    """
+    """The mean F1 of all classes that are present or predicted. In a multi-label task, it is the mean over labels."""
     return float(_scored(outputs, y)["f1"].nanmean()) if y.ndim == 1 else over_columns(f1)(outputs, y)
 
 
@@ -188,16 +187,13 @@ def r2(outputs: Tensor, y: Tensor) -> float:
 
 @over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``. For several regression targets, it is the mean over the targets.
-    """
+    """The mean absolute error, in the unit of ``y``. For several regression targets, it is the mean over them."""
     return float(_errors(outputs, y).abs().mean())
 
 
 @over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root mean squared error, in the unit of ``y``. For several regression targets, it is the mean over the
-    targets.
-    """
+    """The root mean squared error, in the unit of ``y``. For several regression targets, it is the mean over them."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
