@@ -217,7 +217,7 @@ class Experiment:
 
     def with_split(self) -> Self:
         """A copy of this experiment in which each seed gets a random split, if the graph is a file without a split and
-        ``split`` is not set. Otherwise, this experiment itself.
+        ``split`` is not set. Otherwise, the result is this experiment itself.
         """
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self

@@ -45,7 +45,7 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def private(name: str) -> Path:
-    """The folder ``name`` in the user's own cache, where no other user can write. It does not depend on
+    """The folder ``name`` in the user's own cache, where no other user can write. This folder does not depend on
     ``$HANDFUL_HOME``.
 
     >>> private("verified").name

@@ -68,8 +68,8 @@ class Graph:
             checked; otherwise, the value is computed from the edges.
         num_classes: the number of classes, or the number of labels per node. If ``None``, it is computed from ``y``:
             the largest class plus one, or the number of columns.
-        metric: the metric for reports and for choosing the best epoch; if empty, the first metric in ``METRICS_OF`` for
-            the kind of labels.
+        metric: the metric for reports and for choosing the best epoch. If empty, it is the first metric in
+            ``METRICS_OF`` for the kind of labels.
         class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own node ids, int64 or text; ``None`` if nodes have only their indices.
         kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` lists
@@ -109,8 +109,8 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Whether the arrays are already validated, for example after a transfer to another device or by ``open_graph``.
-    Validated arrays are not checked again.
+    """Whether the arrays have already been validated, for example by ``open_graph`` or before a transfer to another
+    device. Validated arrays are not checked again.
     """
 
     def __post_init__(self) -> None:
@@ -331,7 +331,8 @@ class Graph:
 
         Args:
             edge_index: integers ``(2, E)``: one row of sources, one of targets.
-            num_nodes: N; if ``None``, the length of ``x`` or ``y`` or, if both are missing, the largest id plus one.
+            num_nodes: N, the number of nodes. If ``None``, it is the length of ``x`` or ``y`` or, if both are missing,
+                the largest id plus one.
             fields: the other fields of ``Graph``. ``edge_weight`` and ``edge_attr`` have the order of ``edge_index``.
                 A mask may also be an array of node ids.
 
@@ -402,7 +403,7 @@ class Graph:
         return out
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph on ``device``; this graph itself if it is already there.
+        """The same graph on ``device``; if the graph is already there, this graph itself.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
         >>> graph.to("cpu") is graph

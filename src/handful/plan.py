@@ -49,8 +49,8 @@ SMALLER = 0.25
 grows with the size.
 """
 MOST_CODES = 1 << 27
-"""The maximum length of the array of parts when the pass over the edges is timed. Longer arrays are not slower per
-edge.
+"""The maximum length of the array of parts when the pass over the edges is timed. Beyond this length, the time per edge
+no longer grows.
 """
 MOST_UNITS = 1_000_000
 """The maximum size of the batch on which a step is timed: the number of its nodes, rows and edges together."""

@@ -1,4 +1,4 @@
-"""The time of a training epoch in PyG, in handful, and of the matrix products of handful's epoch alone. The
+"""The time of a training epoch in PyG and in handful, and the time of the matrix products of handful's epoch alone. The
 measurements alternate.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,

@@ -2,7 +2,7 @@
 
 The mean over outgoing edges and the mean over incoming edges are two columns of the node table; in an undirected graph
 there is one column. For a categorical column, the mean is the fraction of each category. A node without edges has a
-missing value. These columns are then encoded, checked for drift and explained like all other columns.
+missing value. The new columns are then encoded, checked for drift and explained like all other columns.
 """
 
 from __future__ import annotations

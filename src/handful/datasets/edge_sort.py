@@ -24,7 +24,7 @@ Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 FAN = 6
 """A range of rows is split into at most 2⁶ smaller ranges at a time."""
 RECORD_NUMBERS = 2
-"""A record has two numbers: a target and a source."""
+"""A record consists of two numbers: a target and a source."""
 BLOCK = 1 << 22
 """The maximum number of edges in a block. Larger blocks are not faster."""
 

@@ -162,8 +162,8 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """A context manager that unpacks a zip into a temporary folder beside it. It yields the folder, or its only
-    subfolder.
+    """A context manager that unpacks a zip into a temporary folder beside it. It yields the temporary folder or, if the
+    folder contains only a subfolder, this subfolder.
 
     zipfile writes members with paths such as ``../x`` inside the folder, and creates no symbolic links.
     """

@@ -155,7 +155,7 @@ def until(
     Args:
         start, stop: the start and end of the rows; changed in place.
         limit: the latest time that is allowed in each row.
-        time: the time of every edge; if ``of_nodes``, the time of every node.
+        time: the time of every edge, or of every node if ``of_nodes``.
         col: the node at the other end of every edge.
         of_nodes: whether the time of an edge is the time of its node in ``col``.
         last: if not negative, keep only the latest edges of each row, at most this many per row.
@@ -195,7 +195,8 @@ def _distinct(start: int, degree: int, key: int, out: Any) -> None:
 def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
     """Draw distinct edges, one after the other, with probability ∝ weight: the edges with the largest log(u) / w.
 
-    ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 come last.
+    ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 are drawn only if there are too few
+    other edges.
     """
     take = out.shape[0]
     rank = np.empty(take)
@@ -286,7 +287,7 @@ def pick(
         replace: whether to draw with replacement. With replacement, every row that has edges gives ``count`` picks.
         weight: the weight of every edge. Probabilities are proportional to weights; ``None`` makes them equal.
         key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
-        names: int64, an integer that identifies each row; if ``None``, the index of the row.
+        names: int64, an integer that identifies each row; by default, the index of the row.
 
     Raises:
         ValueError: a weight is negative or not finite; or ``replace`` is true, and all weights of a row are 0.

@@ -28,7 +28,7 @@ class StandIns(NamedTuple):
     """The rows of a sample, together with their stand-ins, and the edges between them."""
 
     rows: Tensor
-    """int64, the row of the sample for each new row; for a stand-in, the row whose neighbours it replaces."""
+    """int64: for each new row, its row in the sample. For a stand-in, this is the row whose neighbours it replaces."""
     level: Tensor
     """int64, the level of each new row: 0 for a row of the sample, 1 for a stand-in."""
     sizes: list[int]

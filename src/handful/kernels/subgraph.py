@@ -168,8 +168,8 @@ def _members(part: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
 
 
 def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
-    """The node ids of each part from ``lo`` to ``hi - 1``: one ascending int64 array per part. ``part`` is read only
-    once.
+    """The node ids of each part from ``lo`` to ``hi - 1``: one int64 array per part, in ascending order. ``part`` is
+    read only once.
 
     >>> [nodes.tolist() for nodes in members(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
     [[0, 2], [1]]

@@ -66,7 +66,7 @@ def _cut_rows(
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the index of every node in its own part.
         marks: int64, indices of rows; the last index is the end of the used rows.
-        with_edges: whether the result has the indices of the edges.
+        with_edges: whether the result includes the indices of the edges.
 
     Returns:
         The start of every row, the sources as ``local`` indices, the indices of the edges, and a copy on the host of

@@ -33,8 +33,8 @@ class Relation:
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """The time of every edge; if ``of_nodes`` is true, the time of every node of type ``cols``. The edges of each row
-    must be sorted by time.
+    """The time of every edge, or of every node of type ``cols`` if ``of_nodes`` is true. The edges of each row must be
+    sorted by time.
     """
     of_nodes: bool = False
     seed_time: np.ndarray | None = None

@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of node visits per step, since a step keeps all visits in memory."""
+"""The maximum number of node visits per step. There is a maximum, since a step keeps all visits in memory."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 

@@ -34,7 +34,7 @@ BASELINES = "baselines.json"
 NODES = 20_000
 """The maximum number of training nodes to which a scikit-learn model is fitted."""
 COLUMNS = 256
-"""The maximum number of features. If there are more, they are replaced by this many principal components of the
+"""The maximum number of input features. If there are more, they are replaced by this many principal components of the
 ``WIDEST`` features with the largest variance.
 """
 WIDEST = 1024

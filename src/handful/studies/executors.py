@@ -45,7 +45,9 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Runs jobs as processes on this machine, at most ``workers`` at a time. They share the threads of the machine."""
+    """Runs jobs as processes on this machine, at most ``workers`` at a time. These processes share the threads of the
+    machine.
+    """
 
     workers: int = 1
 

@@ -38,7 +38,7 @@ size α have the same flow time.
 def run(request: Request) -> Finding:
     """One step per epoch with an explicit penalty α/4·R(w), compared with one step per part.
 
-    All regimes use RNS batches, and SGD without momentum or dropout. They differ only in their updates.
+    All regimes use RNS batches, and SGD without momentum or dropout. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)

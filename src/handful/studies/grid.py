@@ -161,8 +161,8 @@ class Grid:
         return self.outcomes[self.job(row, column)]
 
     def value(self, job: str, measure: str = "test") -> Any:
-        """The value of a measure for a job: one of its facts, or an estimate over its seeds, which is ``None`` for a
-        failed job.
+        """The value of a measure for a job: a fact of the job, or an estimate over its seeds. The estimate is ``None``
+        for a failed job.
         """
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
@@ -303,8 +303,8 @@ class Grid:
         payload: Mapping[str, Any] | None = None,
         curves: bool = True,
     ) -> Finding:
-        """Make the finding of the study ``name``. After its tables comes the table of the paper's numbers, and after
-        its charts come the training curves.
+        """Make the finding of the study ``name``. The table of the paper's numbers follows after ``tables``, and the
+        training curves follow after ``charts``.
 
         In the payload, the key ``records`` contains the records of the jobs. The argument ``payload`` contains
         additional entries.

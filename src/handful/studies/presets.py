@@ -85,7 +85,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 def graphland(dataset: str, split: str, method: str) -> Experiment:
     """The experiment on a data set of GraphLand with its split ``rl`` or ``rh``; ``method`` is ``full`` or ``rns``.
 
-    Its device names several GPUs if the paper split the layers over several GPUs.
+    The device of the experiment consists of several GPUs if the paper split the layers over several GPUs.
     """
     cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})

@@ -206,7 +206,9 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that all methods finished and whose metric is a percentage. Only these can be averaged together."""
+    """The graphs that all methods finished and whose metric is a percentage. Only the results on these graphs can be
+    averaged.
+    """
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 

@@ -99,8 +99,8 @@ LOOKS = {
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Chart the training curves of each graph: the mean over the seeds as a line, and their range as a band. Many lines
-    are split into facets.
+    """Chart the training curves of each graph: the mean over the seeds as a line, and their range as a band. If there
+    are many lines, they are split into facets.
     """
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):

@@ -269,7 +269,7 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
     study also searches m in ``parts``.
 
     Raises:
-        RunError: the study in ``storage`` has another experiment, other data or another search space.
+        RunError: the study in ``storage`` is for another experiment, other data or another search space.
     """
     optuna = _optuna()
     sampler, space = str(experiment.sampler), presets.training_space()

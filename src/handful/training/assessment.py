@@ -88,7 +88,9 @@ class Decision:
         return logs[1:2] - logs[:1] if width == 1 else logs
 
     def values(self, outputs: Tensor) -> Tensor:
-        """The probability of each class or label, ``(n, classes)``; for a regression, the outputs themselves."""
+        """The probability of each class or label, ``(n, classes)``. For a regression, the outputs are returned
+        unchanged.
+        """
         if self.kind == "regression":
             return outputs
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)

@@ -142,8 +142,8 @@ class OverShards:
         return expanded(batches, self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """As in ``InMemory``, but always exact. Every rank computes the outputs of its own nodes, and receives those of
-        all other ranks.
+        """As in ``InMemory``, but the outputs are always exact. Every rank computes the outputs of its own nodes, and
+        receives those of all other ranks.
         """
         nodes, own = judged_nodes(self.graph), infer(loop.model, self.wide)
         begin, end = self.graph.begin, self.graph.begin + len(own)

@@ -77,8 +77,8 @@ def fit(
     Args:
         model: a model of handful; any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
             ``edge_attr``; or the name of a model, which ``fit`` makes for the graph and returns as ``run.model``.
-        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
-            ``split_links``.
+        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split. For link prediction, it is the result
+            of ``split_links``.
         sampler: the source of batches.
         settings: the training settings; ``fields`` override them.
         options: if ``model`` is a name, the options of the model, such as ``{"hidden": 64}``.

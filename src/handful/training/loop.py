@@ -66,7 +66,9 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """The time when this process wrote its last checkpoint; if there is none yet, the time when ``train`` started."""
+    """The time when this process wrote its last checkpoint. If there is none yet, this is the time when ``train``
+    started.
+    """
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call the method ``hook`` of every callback with this loop and ``args``."""

@@ -369,8 +369,8 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
-    """The definition of a model: for a model of handful, its name and options; for another module, its class, its
-    layers, and all attributes that are numbers or strings.
+    """The definition of a model. For a model of handful, this is its name and its options. For another module, this is
+    its class, its layers, and all attributes that are numbers or strings.
     """
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}
