@@ -263,7 +263,7 @@ class Adjacency:
     @cached_property
     def mean_scale(self) -> Tensor | None:
         """float32 ``(targets,)``, the factor of each target in ``mean``: 1 / ``row_weight``, or 0 if that weight is 0.
-        ``None`` if ``normalized``.
+        The result is ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])

@@ -20,8 +20,8 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """Convert ``text`` to a path; ``None`` if it is not a valid path: too long, with a null byte, or with an unknown
-    user after ``~``.
+    """Convert ``text`` to a path. The result is ``None`` if the path is not valid: it is too long, contains a null
+    byte, or has an unknown user after ``~``.
     """
     try:
         path = Path(text).expanduser()

@@ -580,7 +580,9 @@ def check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """Convert an array of real numbers to a plain tensor; a dtype that torch does not have is converted."""
+    """Convert an array of real numbers to a plain tensor. If torch does not support its dtype, the numbers are
+    converted.
+    """
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"

@@ -119,8 +119,8 @@ class Plan:
     disk_rate: float | None = None
     """The read speed of the disk, in bytes per second."""
     reading_seconds: float = 0.0
-    """The time per epoch for waiting on the disk, in seconds: scratch files, and the graph if it does not fit into the
-    system's cache.
+    """The time per epoch for waiting on the disk, in seconds. An epoch reads scratch files, and it reads the graph from
+    the disk if the graph does not fit into the system's cache.
     """
 
     @property

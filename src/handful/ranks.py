@@ -78,7 +78,7 @@ def join(device: str = "cpu", threads: int | None = None, wait: float | None = N
     Ranks on one machine share its cores, unless the user has set a number of threads.
 
     Args:
-        device: the device for training; ranks on GPUs communicate by NCCL, all others by gloo.
+        device: the device for training; ranks on GPUs communicate by NCCL, and all other ranks communicate by gloo.
         threads: the number of threads that the user has set, if any.
         wait: the maximum time to wait for all other ranks, in seconds. If ``None``, it is ``$HANDFUL_WAIT`` or, if that
             is not set, ``WAIT_SECONDS``.

@@ -241,7 +241,7 @@ class Settings:
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`. These defaults are enough to compare samplers and
-values of m, and training takes minutes.
+values of m, and training takes only minutes.
 """
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
 """The values of ``first_hop`` and ``mean_field`` in `handful train`, if the user sets neither a sampler nor either of

@@ -1,4 +1,4 @@
-"""Make node features from columns of an edge list: the mean of the column over the edges of a node.
+"""Make node features from columns of an edge list: a feature is the mean of a column over the edges of a node.
 
 The mean over outgoing edges and the mean over incoming edges are two columns of the node table; in an undirected graph
 there is one column. For a categorical column, the mean is the fraction of each category. A node without edges has a
@@ -34,8 +34,8 @@ def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> d
 
 
 def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of the edge features over the edges of each node, float64 ``(nodes, F)``, 0 for a node without edges;
-    and the number of edges of each node.
+    """The mean of the edge features over the edges of each node, and the number of edges of each node. The mean,
+    float64 ``(nodes, F)``, is 0 for a node without edges.
 
     Args:
         ends: integers ``(k, E)``: each edge counts for its k endpoints. Endpoints with an id of ``nodes`` or more are

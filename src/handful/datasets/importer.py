@@ -170,8 +170,8 @@ def _write(
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
-    """Yield the targets and sources of the edges in ``blocks``, each ``(2, E)``, in pieces of at most ``size``
-    edges.
+    """Yield the targets and sources of all edges, in pieces of at most ``size`` edges. Each of ``blocks`` is ``(2,
+    E)``.
     """
     for block in blocks:
         for lo in range(0, block.shape[1], size):
@@ -180,7 +180,7 @@ def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
 
 
 def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
-    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse. The test uses two 64-bit
+    """Whether every edge occurs as often as its reverse. Each of ``blocks`` is ``(2, E)``. The test uses two 64-bit
     hashes.
 
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])

@@ -34,7 +34,8 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""A text column raises an error if it has more distinct values than this, and more distinct values than half the rows.
+"""A text column raises an error if it has more distinct values than this, and more distinct values than half the number
+of rows.
 """
 SOME_NUMBERS = 20
 """If a text column has more distinct numbers than this, and few other values, the other values raise an error."""

@@ -204,8 +204,8 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
 
 
 def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
-    """Yield the features ``(N, features)`` in blocks of ``rows`` rows. The features of a node are the mean of its
-    class, a vector of length ``signal`` in a random direction, plus standard normal noise.
+    """Yield the features ``(N, features)`` in blocks of ``rows`` rows. The features of a node are the mean of its class
+    plus standard normal noise. The mean of a class is a vector of length ``signal`` in a random direction.
     """
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)

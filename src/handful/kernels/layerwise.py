@@ -112,7 +112,7 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
     Args:
         graph: the CSR to draw from.
         previous: int64, the distinct ids of the targets.
-        batch: the number of nodes in the batch: the first ``batch`` nodes of ``previous`` are always sources.
+        batch: the number of nodes in the batch. The first ``batch`` nodes of ``previous`` are always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """

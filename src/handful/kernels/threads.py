@@ -87,7 +87,9 @@ def get_threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels and torch use ``count`` threads each. Kernels and torch do not run at the same time."""
+    """Let kernels and torch use ``count`` threads each. They do not compete for cores, since kernels and torch do not
+    run at the same time.
+    """
     global _pool, _threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")

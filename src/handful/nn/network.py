@@ -105,8 +105,8 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """How many of the first layers need all nodes of a batch, as for the statistics of BatchNorm in training mode.
-        If this number is 0, nodes more than ``depth`` hops from every target have no effect.
+        """How many of the first layers need all nodes of a batch, for example for the statistics of BatchNorm in
+        training mode. If this number is 0, nodes more than ``depth`` hops from every target have no effect on the loss.
         """
 
     def too_small(self, batch: Batch) -> bool:

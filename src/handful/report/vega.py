@@ -306,8 +306,8 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _bands(view: View) -> dict[str, Any]:
-    """The scale of an axis of categories. The padding keeps bars narrow if there are few, and keeps the bars of a
-    category together.
+    """The scale of an axis of categories. The padding keeps bars narrow if there are only a few bars, and keeps the
+    bars of a category together.
     """
     alone = max(0.3, 1 - 0.12 * len(view.x.of)) if view.mark == "bar" else 0.0
     inner = 0.3 if _crowded(view) else alone

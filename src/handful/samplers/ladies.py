@@ -28,8 +28,8 @@ class Ladies(Sampler):
     """LADIES (paper, appendix): layer-dependent importance sampling.
 
     An epoch visits every training node once, ``batch_size`` targets per step. Let P = row-normalised A + I. Each layer,
-    from the top down, draws nodes without replacement, with p_u ∝ Σ_v P_vu², where v are the nodes of the layer above.
-    The layer also keeps the step's targets, and aggregates with the row-normalised P / p; see
+    from the top down, draws nodes without replacement, with p_u ∝ Σ_v P_vu², where v runs over the nodes of the layer
+    above. The layer also keeps the step's targets, and aggregates with the row-normalised P / p; see
     ``handful.kernels.layerwise``. A contains the edge weights. The loss is the mean over the targets. The evaluation
     uses P on the full graph.
 

@@ -101,7 +101,9 @@ class Counts:
 
 
 def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
-    """Sample subgraphs until they have ``coverage`` · |V| nodes in total; count how often each node and edge occurs."""
+    """Sample subgraphs until they contain ``coverage`` · |V| nodes in total, and count how often each node and edge
+    occurs.
+    """
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:

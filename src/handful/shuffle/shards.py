@@ -154,7 +154,9 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
 
 
 def even_cuts(graph: Graph, shards: int) -> list[int]:
-    """The first node of each shard, followed by N. Shards have about the same size in bytes, and at least one node."""
+    """The first node of each shard, followed by N. Shards have about the same size in bytes, and each shard has at
+    least one node.
+    """
     n = graph.num_nodes
     if not 1 <= shards <= n:
         raise GraphError(f"{graph.name} has {n} nodes, and cannot be cut into {shards} shards: use 1 to {n}")

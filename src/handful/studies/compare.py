@@ -31,7 +31,7 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""Two numbers of steps count as equal if their ratio is at most this number."""
+"""Two numbers of steps count as equal if the larger one is at most this many times the smaller one."""
 STEPS = 8
 """The number of batches per epoch for samplers with the option ``batch_size``."""
 
@@ -44,8 +44,9 @@ def choose_methods(options: Options, layers: int, graph: Graph | None = None) ->
 
     ``rns-mean-field`` gets the options of ``rns`` by default. The budget of LADIES gets one entry per layer of the
     model. If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the
-    other methods. With their default batch size of about a thousand targets, these two would take ten times as many
-    steps, and ten times as long, as RNS. The paper instead gives neighbour sampling a fiftieth of the epochs.
+    other methods. With their default batch size of about a thousand targets, these two methods would make ten times as
+    many steps as RNS, and would take ten times as long. The paper instead gives neighbour sampling a fiftieth of the
+    epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:

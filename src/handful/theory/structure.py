@@ -214,7 +214,7 @@ def structure(
         parts: the numbers of parts, m.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions.
-        sources, sweeps: the number of searches in each part; see ``part_structure``. The cost hardly grows with m,
+        sources, sweeps: the numbers of searches in each part; see ``part_structure``. The cost hardly grows with m,
             since the parts become smaller.
         report: called with m after each part.
 

@@ -50,7 +50,7 @@ class InMemory:
     """All data of an epoch is in memory, on the device of the graph.
 
     Args:
-        sends_to: if the graph stays on the host, the device of the model, to which batches are sent; otherwise
+        sends_to: the device of the model, to which batches are sent, if the graph stays on the host; otherwise
             ``None``.
         known: the precomputed first hop; ``None`` if the first hop is sampled.
     """

@@ -163,7 +163,7 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 def train_epoch(loop: Loop) -> None:
     """Train one epoch: one forward and backward pass per batch, and one optimiser step per ``parts_per_step`` batches,
-    with their mean gradient.
+    with the mean gradient of these batches.
 
     If there are several ranks, each computes some of the batches of a step (see ``ranks.owner``), and all make the same
     step.
