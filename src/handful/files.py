@@ -110,8 +110,8 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """A context manager that adds the name of ``path`` to system errors that have no file name, such as that of a full
-    disk.
+    """A context manager that adds the name of ``path`` to system errors that have no file name, such as the error of a
+    full disk.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")

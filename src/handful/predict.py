@@ -99,7 +99,8 @@ class Prediction:
 
     @property
     def predicted(self) -> np.ndarray:
-        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the predicted value.
+        """``(n,)``: depending on the kind of labels, the name of the predicted class, the names of all predicted
+        labels, or the predicted value of each node.
 
         For several regression targets, the shape is ``(n, targets)``.
         """

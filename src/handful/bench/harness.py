@@ -65,7 +65,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device | None = None) -> float:
-    """The time of ``work`` in seconds, including the computation on the GPU if ``device`` is one."""
+    """The time of ``work`` in seconds, including the computation on the GPU if ``device`` is a GPU."""
     from torch import cuda
 
     waits = device is not None and device.type == "cuda"

@@ -1,8 +1,8 @@
 """Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
-A file gets its final name only when it is complete. If a download fails, the error says which file to put where by
-hand. No publisher of these data sets gives a SHA-256. Instead, a download is verified by its length, by the MD5 that
-Zenodo and Google send, and by the CRC of the zip or gzip when it is unpacked.
+A file gets its final name only when it is complete. If a download fails, the error says which file the user must
+download by hand, and where to put it. No publisher of these data sets gives a SHA-256. Instead, a download is verified
+by its length, by the MD5 that Zenodo and Google send, and by the CRC of the zip or gzip when it is unpacked.
 
 A prepared data set is a saved graph, which is memory-mapped, and one file per split with one byte per node.
 """

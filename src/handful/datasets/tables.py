@@ -33,7 +33,7 @@ NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
 """A column with at most this many values is never an identifier."""
 UNNAMED = "unnamed "
-"""The name of a column without a name in the header is this prefix and the number of the column, counted from 1."""
+"""A column without a name in the header is named by this prefix and the number of the column, counted from 1."""
 Source = Any
 """A path, or a table in memory: a table of pandas, polars, pyarrow or any package that exports Arrow data, or a
 dictionary.

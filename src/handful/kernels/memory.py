@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks with fewer bytes than this come from torch's allocator, since small blocks are many, and clearing them is
-fast.
+"""Blocks with fewer bytes than this come from torch's allocator, since there are many small blocks, and clearing them
+is fast.
 """
 ALIGNMENT = 64
 

@@ -69,8 +69,8 @@ def _cut_rows(
         with_edges: whether the result includes the indices of the edges.
 
     Returns:
-        The start of every row, the sources as ``local`` indices, the indices of the edges, and a copy on the host of
-        ``marks`` and of the starts of the rows at ``marks``.
+        The start of every row, the sources as ``local`` indices, the indices of the edges, and two lists on the host:
+        ``marks``, and the starts of the rows at ``marks``.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))

@@ -97,8 +97,8 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """The devices of ``preset``, if they are several GPUs over which the paper split the layers, and ``asked`` is a
-    GPU. Otherwise, the result is ``asked``.
+    """If the paper split the layers of ``preset`` over several GPUs and ``asked`` is a GPU, the result is these GPUs.
+    Otherwise, the result is ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -157,8 +157,8 @@ def training_space() -> dict[str, list[float]]:
 
 
 def paper_result(table: str, *row: str) -> Any:
-    """The paper's results in the table with the label ``table``, or its entry under the nested keys ``row``. ``None``
-    means out of memory.
+    """The paper's results in the table with the label ``table``, or the entry of this table under the nested keys
+    ``row``. ``None`` means out of memory.
 
     Metrics, ``{"mean": …, "ci95": …}``, and their differences are fractions. Runtimes are in seconds.
 

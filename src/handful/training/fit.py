@@ -164,8 +164,8 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Raise an error if the configuration of this rank differs from that of rank 0, for example because it has another
-    graph with the same name.
+    """Raise an error if the configuration of this rank differs from that of rank 0, for example because this rank has
+    another graph with the same name.
     """
     here = plain(config)
     first = ranks.broadcast(here)
@@ -336,7 +336,7 @@ def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) ->
 
     Raises:
         SamplerError: the sampler draws separate nodes for each layer, but the model needs the same nodes in all layers,
-            or its number of layers differs from the sampler's.
+            or the model and the sampler have different numbers of layers.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
