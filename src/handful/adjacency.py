@@ -37,7 +37,7 @@ class Adjacency:
         has_loops: whether an edge may lead from a node to itself.
         source_degree: float ``(sources,)``, the (weighted) in-degree of each source in the sampled graph, plus 1 if the
             source has no self-loop there. ``gcn_scale`` needs ``source_degree`` for sources that are not targets. A
-            square matrix has ``None``: its rows give the degrees.
+            square matrix needs no ``source_degree``, since its rows give the degrees.
         normalized: whether ``weight`` already contains the normalisation and the self-loops (LADIES, normalised
             GraphSAINT). If ``normalized``, ``mean`` and ``gcn`` are plain weighted sums.
         offset: the index of the first target among the sources.
@@ -263,7 +263,7 @@ class Adjacency:
     @cached_property
     def mean_scale(self) -> Tensor | None:
         """float32 ``(targets,)``, the factor of each target in ``mean``: 1 / ``row_weight``, or 0 if that weight is 0.
-        ``None`` if ``normalized``.
+        The result is ``None`` if ``normalized``.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2).mean_scale
         tensor([0.5000, 0.0000])
@@ -272,7 +272,8 @@ class Adjacency:
 
     @property
     def row_weight(self) -> Tensor:
-        """float32 ``(targets,)``, the sum of the weights of a target's edges; its degree if there are no weights.
+        """float32 ``(targets,)``, the sum of the weights of a target's edges; the degree of the target if there are no
+        weights.
 
         >>> Adjacency(torch.tensor([0, 2, 2]), torch.tensor([0, 1]), 2, weight=torch.tensor([0.5, 1.0])).row_weight
         tensor([1.5000, 0.0000])
@@ -300,7 +301,8 @@ class Adjacency:
         return self.matmul(x, left=self.mean_scale, base=base)
 
     def mean_with_loops(self, x: Tensor) -> Tensor:
-        """``mean`` with a self-loop of weight 1 added to every target that has none; A x if ``normalized``.
+        """``mean`` with a self-loop of weight 1 added to every target that has none. If ``normalized``, the result is
+        the plain weighted sum.
 
         If the graph has no self-loops, the result is (x_v + Σ_u w_vu·x_u) / (1 + Σ_u w_vu).
 
@@ -376,7 +378,8 @@ class Adjacency:
         return attention(self, x, a_source, a_target, first=self.offset)
 
     def gcn(self, x: Tensor) -> Tensor:
-        """D^(-1/2) (A + I) D^(-1/2) x, where I has only the missing self-loops; A x if ``normalized``.
+        """D^(-1/2) (A + I) D^(-1/2) x, where I contains only the missing self-loops. If ``normalized``, the result is
+        the plain weighted sum.
 
         Args:
             x: ``(sources, F)``.
@@ -454,7 +457,7 @@ Matrix = tuple[Adjacency, Tensor | None, Tensor | None]
 
 
 class _Product(torch.autograd.Function):
-    """diag(left) A diag(right) x; if ``turned``, the product with the transposed matrix.
+    """The product diag(left) A diag(right) x. If ``turned``, the transpose of this matrix is multiplied by x instead.
 
     The product with the transposed matrix is the backward pass of the product, and vice versa. So gradients can be
     differentiated again, which the penalty R(w) needs.

@@ -29,7 +29,8 @@ class Sample:
         target_weight: float ``(t,)``, the weight of each target in the loss. The loss is the weighted sum over the
             targets; if ``target_weight`` is ``None``, the loss is the mean.
         hops: the number of nodes within 0, 1, … hops of the targets. ``hops`` is given only if the layers share one
-            square adjacency whose nodes are sorted by their distance to the targets. Trimming then only slices.
+            square adjacency whose nodes are sorted by their distance to the targets. Trimming then only slices the
+            arrays, without a search for the nodes to keep.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4")
@@ -66,8 +67,8 @@ class Sample:
     def stack(self, depth: int) -> tuple[Adjacency, ...]:
         """One adjacency for each layer of a model with ``depth`` layers, from input to output.
 
-        If the model has more layers than the sample, its first layers use all sampled edges, as with PyG's loaders. If
-        the model has fewer layers than the sample, it uses only the last layers of the sample.
+        If the model has more layers than the sample, the first layers of the model use all sampled edges, as with PyG's
+        loaders. If the model has fewer layers than the sample, it uses only the last layers of the sample.
         """
         if self.shared:
             return self.layers * depth

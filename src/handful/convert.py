@@ -190,7 +190,7 @@ def from_pyg(
 
 
 def unused(names: Iterable[str]) -> list[str]:
-    """The names in ``names`` of attributes that a graph cannot hold.
+    """The attributes in ``names`` that a graph cannot hold.
 
     >>> unused(["x", "train_mask", "pos"])
     ['pos']
@@ -213,7 +213,7 @@ def to_pyg(graph: Graph) -> Data:
     """A PyG ``Data`` that shares the graph's tensors.
 
     The name, the class names, the metric and the positive class are lost. Text ``ids`` are also lost, with a warning,
-    since PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` has the text ids of a batch.
+    since PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` gives the text ids of a batch.
 
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
@@ -317,7 +317,7 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
 
 
 def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """The field ``y``; if labels are not numbers, also the field ``class_names``, sorted.
+    """The field ``y``. If labels are not numbers, the result also has the field ``class_names``, in sorted order.
 
     >>> label_fields(["b", "a", "b"])
     {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
@@ -341,8 +341,8 @@ def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] |
 def to_networkx(graph: Graph) -> networkx.Graph:
     """A networkx graph: undirected if ``graph`` is undirected, and a multigraph if ``graph`` has repeated edges.
 
-    Nodes are integers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them; edges have
-    ``weight``. Class names and the metric are lost.
+    Nodes are integers, with the attributes ``x`` (a list), ``y`` and the masks, if the graph has them. The edges of a
+    weighted graph have the attribute ``weight``. Class names and the metric are lost.
 
     >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))
     Graph named 'pair' with 2 nodes and 1 edges

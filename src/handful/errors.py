@@ -77,7 +77,7 @@ GONE = dict.fromkeys(("hubs", "rns-hubs"), "use first_hop=exact and mean_field=1
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The error message for an unknown name. It suggests the most similar known names.
+    """The error message for an unknown name. The message suggests the most similar known names.
 
     Args:
         kind: the kind of thing that was named, such as ``"split"``.

@@ -134,18 +134,18 @@ class _NodeEstimator:
         """The predicted class of every node, ``(N,)``: the most probable one. If the loss has class weights, the
         probabilities are multiplied by them first.
 
-        For a regression, the predicted values, averaged over the seeds: float32 ``(N,)``, or ``(N, targets)`` for
-        several targets.
+        For a regression, the result is the predicted values, averaged over the seeds: float32 ``(N,)``, or ``(N,
+        targets)`` for several targets.
         """
         return self._mean(*self._to_predict(X)).predicted
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The accuracy of a classifier, or the R² of a regressor, with respect to ``y``. If ``y`` is ``None``, the
-        labels of the test nodes of ``X`` are used; if there are no test nodes, the labels of all nodes.
+        labels of the test nodes of ``X`` are used. If there are no test nodes, the labels of all nodes are used.
 
         Nodes without a label do not count. If ``X`` is the graph that was passed to ``fit``, nodes whose labels were
-        used in fitting do not count. If ``X`` is an array, or has nodes of the parameter ``graph``, all of its labelled
-        nodes count.
+        used in fitting do not count. If ``X`` is an array, or contains ids of nodes in the parameter ``graph``, all
+        labelled nodes of ``X`` count.
         """
         graph, nodes = self._to_predict(X)
         labels = self._labels(graph)[nodes] if y is None else _one_each(y, len(nodes), (1, 2))
@@ -218,8 +218,8 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     or an array ``(N, features)``, each row of which is a node without edges. The schema that ``fit`` learns from tables
     also encodes the tables that are passed to other methods.
 
-    If the parameter ``graph`` is given, ``X`` has ids of nodes in this graph (or node indices, if the graph has no
-    ids), and ``y`` has the labels of these nodes. In this form, scikit-learn can split the nodes, as in
+    If the parameter ``graph`` is given, ``X`` contains ids of nodes in this graph (or node indices, if the graph has no
+    ids), and ``y`` contains the labels of these nodes. In this form, scikit-learn can split the nodes, as in
     ``GridSearchCV`` or ``cross_val_score(NodeClassifier(graph=graph), nodes, y)``. All other nodes are treated as
     unlabelled, and the graph keeps all edges.
 
@@ -228,8 +228,8 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         model, hidden, layers, dropout, options: the model and its options, as for ``handful.Experiment``; ``None`` for
             the default.
         sampler: the source of batches.
-        epochs, lr, weight_decay, settings: the training settings; ``settings`` has fields of ``handful.Settings`` by
-            name.
+        epochs, lr, weight_decay, settings: the training settings; ``settings`` is a dictionary of fields of
+            ``handful.Settings``.
         validation: the fraction of the labelled nodes that is used for validation, if ``X`` has no split.
         seeds: the random seeds. One model is trained per seed, and the predictions of the models are averaged.
         device: the device for training.

@@ -46,14 +46,14 @@ VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_
 
 @dataclass(frozen=True, init=False)
 class Experiment:
-    """A complete description of a training: model, graph, sampler and settings.
+    """A complete description of a training run: model, graph, sampler and settings.
 
     Omitted options get the defaults of the model, the sampler and ``Settings``. So two experiments are equal if and
     only if they describe the same run. The file ``config.json`` in a run folder stores the experiment.
 
     Args:
-        graph: the name of a data set, or the path of a graph; see ``handful.load``; not needed if a graph is passed to
-            ``run``.
+        graph: the name of a data set, or the path of a graph; see ``handful.load``. It is not needed if a graph is
+            passed to ``run``.
         split, root: as for ``handful.load``.
         model: ``gcn``, ``sage``, ``gat``, ``sgformer`` or ``graphland-sage``.
         options: the model's options; they can also be passed by name, such as ``hidden=64``.
@@ -216,8 +216,8 @@ class Experiment:
         return with_task(graph, self.settings)
 
     def with_split(self) -> Self:
-        """This experiment; if its graph is a file without a split, and ``split`` is not set, a copy in which each seed
-        gets a random split.
+        """A copy of this experiment in which each seed gets a random split, if the graph is a file without a split and
+        ``split`` is not set. Otherwise, the result is this experiment itself.
         """
         if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
             return self

@@ -20,8 +20,8 @@ from platformdirs import user_cache_path
 
 
 def place(text: str) -> Path | None:
-    """Convert ``text`` to a path; ``None`` if it is not a valid path: too long, with a null byte, or with an unknown
-    user after ``~``.
+    """Convert ``text`` to a path. The result is ``None`` if the path is not valid: it is too long, contains a null
+    byte, or has an unknown user after ``~``.
     """
     try:
         path = Path(text).expanduser()
@@ -45,7 +45,7 @@ def home(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def private(name: str) -> Path:
-    """The folder ``name`` in the user's own cache, where no other user can write. It does not depend on
+    """The folder ``name`` in the user's own cache, where no other user can write. This folder does not depend on
     ``$HANDFUL_HOME``.
 
     >>> private("verified").name
@@ -57,7 +57,7 @@ def private(name: str) -> Path:
 def private_map(path: Path) -> mmap.mmap:
     """Map a file into writable memory. Writes do not change the file.
 
-    No memory is reserved for these writes. Otherwise, Linux could not map a file that is larger than the memory.
+    No memory is reserved for these writes, since Linux could otherwise not map a file that is larger than the memory.
     """
     with path.open("rb") as file:
         if sys.platform == "win32":
@@ -110,8 +110,8 @@ def write_aside(path: Path, write: Callable[[Path], Any]) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """A context manager that adds the name of ``path`` to system errors that have no file name, such as that of a full
-    disk.
+    """A context manager that adds the name of ``path`` to system errors that have no file name, such as the error of a
+    full disk.
 
     >>> with naming(Path("big.bin")):
     ...     raise OSError(28, "No space left on device")

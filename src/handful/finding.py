@@ -1,7 +1,7 @@
 """The result of a study, a comparison or a training run, as data: text, tables and charts. ``handful.report`` displays
 it.
 
-A finding is saved as ``finding.json``. The page, the terminal output and the pictures show only data of the finding.
+A finding is saved as ``finding.json``. The page, the terminal output and the figures show only data of the finding.
 """
 
 from __future__ import annotations
@@ -118,11 +118,11 @@ class View:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture with one or several views.
+    """A figure with one or more views.
 
     Args:
-        name: the stem of the picture's file name.
-        title: the title of the picture.
+        name: the stem of the figure's file name.
+        title: the title of the figure.
         views: alternative views, of which one is shown at a time, or panels.
         together: whether the views are panels, which are shown side by side.
     """

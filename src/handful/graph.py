@@ -56,7 +56,7 @@ class Graph:
 
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
-        indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, ascending.
+        indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, in ascending order.
         x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
         y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Regression
             targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``:
@@ -66,20 +66,21 @@ class Graph:
         edge_attr: float32 ``(E, D)``, edge features, for PyG modules that use them; ``None`` if there are none.
         undirected: whether every edge has a reverse edge of the same weight. If ``True``, the edges are
             checked; otherwise, the value is computed from the edges.
-        num_classes: the number of classes, or of labels per node; ``None`` for the largest class plus one.
-        metric: the metric for reports and for choosing the best epoch; if empty, the first metric in ``METRICS_OF`` for
-            the kind of labels.
+        num_classes: the number of classes, or the number of labels per node. If ``None``, it is computed from ``y``:
+            the largest class plus one, or the number of columns.
+        metric: the metric for reports and for choosing the best epoch. If empty, it is the first metric in
+            ``METRICS_OF`` for the kind of labels.
         class_names: the names of the classes (or labels).
         ids: ``(N,)``, the user's own node ids, int64 or text; ``None`` if nodes have only their indices.
-        kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` has
+        kept: text ``(N, K)``, columns of the user's table that are returned with predictions; ``schema["kept"]`` lists
             their names.
         schema: how the user's tables were encoded: the result of ``handful.datasets.schema.Schema.to_json``.
         name: the name of the graph, for messages and reports.
         task: ``classification``, ``regression`` or ``multilabel``. If ``None``, the task depends on ``y``:
             ``regression`` for labels that are not whole numbers, ``multilabel`` for several columns of whole numbers,
             and ``classification`` for one column of whole numbers.
-        positive: for two classes, the positive class in average precision, ROC-AUC and F1, as an index or a name; if
-            ``None``, the rarer class.
+        positive: for two classes, the positive class in average precision, ROC-AUC and F1, as an index or a name. If
+            ``None``, the rarer class is the positive class.
 
     Raises:
         GraphError: an argument is wrong; the message names the argument and the reason.
@@ -108,8 +109,8 @@ class Graph:
     edge_attr: Tensor | None = None
     kept: np.ndarray | None = None
     checked: bool = field(default=False, repr=False)
-    """Whether the arrays are already validated, for example after a transfer to another device or by ``open_graph``.
-    Validated arrays are not checked again.
+    """Whether the arrays have already been validated, for example by ``open_graph`` or before a transfer to another
+    device. Validated arrays are not checked again.
     """
 
     def __post_init__(self) -> None:
@@ -199,7 +200,7 @@ class Graph:
 
     @cached_property
     def nodes(self) -> Tensor:
-        """int64 ``(N,)``: the ids of all nodes, ascending."""
+        """int64 ``(N,)``: the ids of all nodes, in ascending order."""
         return torch.arange(self.num_nodes, device=self.device)
 
     @cached_property
@@ -265,7 +266,7 @@ class Graph:
 
     @cached_property
     def edge_keys(self) -> Tensor:
-        """int64 ``(E,)``, ascending: target · N + source for every edge, a key to look up the edge."""
+        """int64 ``(E,)``, in ascending order: target · N + source for every edge, a key to look up the edge."""
         edges = self.edge_index
         return edges[1] * self.num_nodes + edges[0]
 
@@ -292,7 +293,7 @@ class Graph:
 
     @cached_property
     def train_nodes(self) -> Tensor:
-        """int64, the ids of the training nodes, ascending.
+        """int64, the ids of the training nodes, in ascending order.
 
         >>> Graph.from_edge_index([[0], [1]], x=torch.eye(3), y=[0, 1, 0], train_mask=[2, 0]).train_nodes
         tensor([0, 2])
@@ -330,7 +331,8 @@ class Graph:
 
         Args:
             edge_index: integers ``(2, E)``: one row of sources, one of targets.
-            num_nodes: N; if ``None``, the length of ``x`` or ``y`` or, if both are missing, the largest id plus one.
+            num_nodes: N, the number of nodes. If ``None``, it is the length of ``x`` or ``y`` or, if both are missing,
+                the largest id plus one.
             fields: the other fields of ``Graph``. ``edge_weight`` and ``edge_attr`` have the order of ``edge_index``.
                 A mask may also be an array of node ids.
 
@@ -401,7 +403,7 @@ class Graph:
         return out
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph on ``device``; this graph itself if it is already there.
+        """The same graph on ``device``; if the graph is already there, this graph itself.
 
         >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
         >>> graph.to("cpu") is graph
@@ -422,9 +424,9 @@ class Graph:
     def _sent(self) -> tuple[Any, ...]:
         """Pickle the graph for ``multiprocessing``: the tensors are in shared memory, which the receiving process maps.
 
-        By default, torch would move the graph's own storages to shared memory, and free memory that kernels still read.
-        Instead, the graph's tensors are replaced by copies in shared memory. The old memory is freed when no view uses
-        it any more.
+        By default, torch would move the graph's own storages to shared memory. This would free the old memory while
+        kernels still read it. Instead, the graph's tensors are replaced by copies in shared memory. The old memory is
+        freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
             if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
@@ -578,7 +580,9 @@ def check_nodes(nodes: np.ndarray, num_nodes: int, words: str) -> None:
 
 
 def _tensor(value: Any, name: str) -> Tensor:
-    """Convert an array of real numbers to a plain tensor; a dtype that torch does not have is converted."""
+    """Convert an array of real numbers to a plain tensor. If torch does not support its dtype, the numbers are
+    converted.
+    """
     if isinstance(value, Tensor):
         if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
@@ -772,7 +776,9 @@ def _check_labels(graph: Graph, n: int) -> dict[str, Any]:
 
 
 def _class_values(graph: Graph) -> Tensor:
-    """float32 ``(classes,)``: the name of each class, converted to a number; its index if classes have no names."""
+    """float32 ``(classes,)``: the name of each class, converted to a number, or the index of the class if classes have
+    no names.
+    """
     names = graph.class_names or tuple(map(str, range(graph.num_classes or 1)))
     try:
         values = torch.tensor([float(name) for name in names])

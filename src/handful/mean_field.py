@@ -10,7 +10,8 @@ neighbours of v are not in the part B of v, the aggregation of v includes this o
 - **First hop.** If ``first_hop`` is ``exact``, every row uses X_1: h_v = φ₁(X_0, X_1)_v. If ``first_hop`` is
   ``sampled``, the rows that the second layer computes use z_v instead of X_1, by the same formula with h = X_0 and
   h' = X_1 (``gather_hops``).
-  X_1 is the exact mean, so the expectation of z_v is exact for every λ. The sampling adds noise, which regularises.
+  X_1 is the exact mean, so the expectation of z_v is exact for every λ. The noise of the sampling regularises the
+  model.
 - **Later layers.** The mean neighbour is its own neighbour: h'_v ← φ_i(h'_v, h'_v). (A chain of stand-ins with X_3,
   X_4, … is not better, and needs more rows per layer: docs/survey.md.)
 
@@ -45,8 +46,8 @@ def stand_in(sample: Sample, depth: int, hop: Hop, mean_field: float, mass: Tens
     sources, and all layers are slices of one CSR.
 
     Args:
-        sample: a sample with all edges between its nodes: one square adjacency, or one rectangle for each layer except
-            the first.
+        sample: a sample with all edges between its nodes. It has either one square adjacency, or one rectangular
+            adjacency for each layer of the model except the first.
         depth: L, the number of layers of the model. The first layer needs no edges.
         hop: the aggregation of the layers.
         mean_field: the weight λ of a stand-in.

@@ -1,5 +1,5 @@
-"""A plan: an estimate of the memory, disk space, network traffic and time that a training needs. The plan is computed
-from the size of the graph and a short calibration.
+"""A plan: an estimate of the memory, disk space, network traffic and time that a training run needs. The plan is
+computed from the size of the graph and a short calibration.
 
 The calibration makes batches of a small synthetic graph with the same mean degree, features, classes and fraction of
 training nodes, and scales the costs up in proportion to the nodes and edges. Two costs are timed at or near the true
@@ -41,7 +41,7 @@ from handful.training.first_hop import Known, know, structure
 from handful.training.loop import Loop, evaluate
 
 SMALL_NODES, SMALL_EDGES, SMALL_FEATURES = 200_000, 3_000_000, 40_000_000
-"""The maximum size of the calibration graph: its number of nodes, of edges, and of feature values (nodes times
+"""The maximum size of the calibration graph: the maximum numbers of nodes, edges and feature values (nodes times
 features).
 """
 SMALLER = 0.25
@@ -49,8 +49,8 @@ SMALLER = 0.25
 grows with the size.
 """
 MOST_CODES = 1 << 27
-"""The maximum length of the array of parts when the pass over the edges is timed. Longer arrays are not slower per
-edge.
+"""The maximum length of the array of parts when the pass over the edges is timed. Beyond this length, the time per edge
+no longer grows.
 """
 MOST_UNITS = 1_000_000
 """The maximum size of the batch on which a step is timed: the number of its nodes, rows and edges together."""
@@ -98,7 +98,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """The costs of a training. Times are in seconds, and ``None`` if they were not measured."""
+    """The costs of a training run. Times are in seconds, and ``None`` if they were not measured."""
 
     shape: Shape
     m: int
@@ -119,8 +119,8 @@ class Plan:
     disk_rate: float | None = None
     """The read speed of the disk, in bytes per second."""
     reading_seconds: float = 0.0
-    """The time per epoch for waiting on the disk, in seconds: scratch files, and the graph if it does not fit into the
-    system's cache.
+    """The time per epoch for waiting on the disk, in seconds. An epoch reads scratch files, and it reads the graph from
+    the disk if the graph does not fit into the system's cache.
     """
 
     @property
@@ -138,7 +138,7 @@ class Plan:
         return self.resident + shape.total_bytes + max(training, self.evaluation_bytes)
 
     def fits(self, part: Part) -> str:
-        """Whether training with parts of this size fits in memory, within a budget, or not at all."""
+        """How training with parts of this size fits: ``in memory``, ``in the budget``, ``with --memory``, or ``no``."""
         if self.memory is not None:
             return "in the budget" if part.budget(self.shape, self.base) <= self.memory else "no"
         if self.ram(part) <= self.available:
@@ -195,7 +195,7 @@ class Plan:
 
 
 def plan(experiment: Experiment, memory: int | None = None, processes: int = 1, timed: bool = True) -> Plan:
-    """The cost of the training in ``experiment`` on this machine.
+    """The cost of running ``experiment`` on this machine.
 
     Args:
         experiment: an experiment with the sampler ``rns`` or ``full``. The graph is loaded only if its size cannot be
@@ -298,7 +298,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
 
     The time of an epoch has three parts: the pass over the edges; the time to make batches, scaled up from the small
     graph; and the training steps. One step is timed on a batch of the true size, or of size ``MOST_UNITS`` if that is
-    smaller. A smaller batch would stay in the cache.
+    smaller. The batch of the small graph itself would stay in the cache, and the measured time would be too short.
     """
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
@@ -355,8 +355,8 @@ def cut_seconds(nodes: int, m: int) -> float:
 
 
 def disk_rate(folder: Path | None) -> float:
-    """Measure the sequential read speed in bytes per second, on the largest file of a saved graph; or on a temporary
-    file, if there is no saved graph or its files are small.
+    """Measure the sequential read speed, in bytes per second, on the largest file of a saved graph. If there is no
+    saved graph or its files are small, measure the speed on a temporary file.
     """
     files = [] if folder is None else sorted(folder.glob("*.npy"), key=lambda file: file.stat().st_size)
     if files and files[-1].stat().st_size >= TIMED_BYTES // 4:

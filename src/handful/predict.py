@@ -37,19 +37,19 @@ class Prediction:
     Args:
         decision: the rule that turns probabilities into a class.
         ids: ``(n,)``, the user's own ids, int64 or text.
-        classes: the names of the classes or labels. A regression with several targets has their indices instead, and a
-            regression with one target has no entries.
-        values: float32 ``(n, classes)``, the probabilities, averaged over the models. For a regression, the predicted
-            values, ``(n, targets)``, averaged over the models.
+        classes: the names of the classes or labels. For a regression with several targets, these are the indices of the
+            targets. For a regression with one target, there are no entries.
+        values: float32 ``(n, classes)``, the probabilities, averaged over the models. For a regression, these are the
+            predicted values, ``(n, targets)``, averaged over the models.
         labels: the known labels. Classes are int64 ``(n,)``, and -1 if unknown. Other labels are float32, and NaN if
             unknown; the shape is ``(n,)`` for one regression target, and ``(n, classes)`` for several targets or for
             multi-label tasks.
         splits: text ``(n,)``, the split of each node: ``train``, ``val``, ``test`` or empty.
         agree: float32 ``(n,)``, the fraction of the models that predict the same class as the average of all models;
             ``None`` if there is only one model, or if nodes do not have exactly one class.
-        spread: float32 ``(n,)``, the standard deviation over the models, for the predicted value or the probability of
-            the predicted class; ``None`` if there is only one model. For several labels or targets, it is the mean of
-            their standard deviations.
+        spread: float32 ``(n,)``, the standard deviation, over the models, of the predicted value or of the probability
+            of the predicted class; ``None`` if there is only one model. For several labels or targets, it is the mean
+            of their standard deviations.
         embeddings: float32 ``(n, width)``, if requested.
         kept, kept_names: columns of the user's table that are copied to the predictions, text ``(n, K)``, and the names
             of these columns.
@@ -77,7 +77,7 @@ class Prediction:
 
     @property
     def threshold(self) -> float:
-        """The decision threshold of the positive class; in a multi-label task, of every label."""
+        """The decision threshold of the positive class. In a multi-label task, it applies to every label."""
         return self.decision.threshold
 
     @property
@@ -99,7 +99,8 @@ class Prediction:
 
     @property
     def predicted(self) -> np.ndarray:
-        """``(n,)``: the name of the predicted class; the names of all predicted labels; or the predicted value.
+        """``(n,)``: depending on the kind of labels, the name of the predicted class, the names of all predicted
+        labels, or the predicted value of each node.
 
         For several regression targets, the shape is ``(n, targets)``.
         """

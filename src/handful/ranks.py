@@ -30,7 +30,7 @@ from handful.signals import handlers_kept
 WAIT_SECONDS = 300.0
 """The time that a rank waits for the others to start; ``$HANDFUL_WAIT`` overrides it."""
 SILENCE = timedelta(minutes=30)
-"""The time that a rank waits for a message: longer than any step, evaluation or loading of a graph."""
+"""The time that a rank waits for a message. It is longer than any step, evaluation or loading of a graph."""
 PIECE = 1 << 28
 """The maximum size of a message between ranks, in bytes."""
 
@@ -78,9 +78,9 @@ def join(device: str = "cpu", threads: int | None = None, wait: float | None = N
     Ranks on one machine share its cores, unless the user has set a number of threads.
 
     Args:
-        device: the device for training; ranks on GPUs communicate by NCCL, all others by gloo.
+        device: the device for training; ranks on GPUs communicate by NCCL, and all other ranks communicate by gloo.
         threads: the number of threads that the user has set, if any.
-        wait: the maximum time to wait for all other ranks, in seconds; if ``None``, ``$HANDFUL_WAIT`` or, if that
+        wait: the maximum time to wait for all other ranks, in seconds. If ``None``, it is ``$HANDFUL_WAIT`` or, if that
             is not set, ``WAIT_SECONDS``.
 
     Raises:
@@ -131,7 +131,7 @@ def _share_cores() -> None:
 
 
 def own_device(device: str | torch.device) -> str | torch.device:
-    """``device``; if ``device`` is ``cuda`` and there are several ranks, the GPU of this rank."""
+    """The GPU of this rank, if ``device`` is ``cuda`` and there are several ranks; otherwise ``device`` itself."""
     return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if size() > 1 and str(device) == "cuda" else device
 
 
@@ -286,8 +286,8 @@ def start(processes: int, command: Sequence[str]) -> None:
     """Run ``python COMMAND`` in ``processes`` processes on this machine, with torchrun's launcher.
 
     Raises:
-        SystemExit: a process failed. The exit code is that of the first process that failed; this process has printed
-            its error.
+        SystemExit: a process failed. The exit code is that of the first process that failed. The failed process itself
+            has printed its error.
     """
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -99,8 +99,8 @@ class OpenedRun:
     def decision(self) -> Decision:
         """The decision rule for the predictions averaged over the seeds.
 
-        If the assessment after training saved a rule, that rule is used. If no rule was saved, the rule has the mean
-        threshold of the seeds, and the class weights of their loss.
+        If the assessment after training saved a rule, that rule is used. If no rule was saved, the rule uses the mean
+        of the thresholds of the seeds, and the class weights of the loss.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
@@ -250,7 +250,8 @@ class OpenedRun:
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
         """The predicted class name of every node, ``(N,)``, from the probabilities averaged over the seeds. In a
-        multi-label task, the names of all predicted labels; for a regression, the predicted value.
+        multi-label task, the result contains the names of all predicted labels of each node. For a regression, it
+        contains the predicted values.
 
         >>> import handful as hf
         >>> from tempfile import TemporaryDirectory
@@ -323,11 +324,11 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
 
     Args:
         opened: the run; the new models are saved in its subfolder ``refit``, and later predictions use them.
-        resume: whether to continue an interrupted training.
+        resume: whether to continue an interrupted training run.
         how: the arguments ``memory``, ``graph_on`` and ``callbacks`` of ``Experiment.run``.
 
     Returns:
-        A sentence that describes the new training.
+        A sentence that describes the new training run.
     """
     asked = opened.experiment
     if asked is None:

@@ -1,4 +1,4 @@
-"""``Settings``: how to train. ``TableOptions``: how tables become a graph. This module has the defaults of both."""
+"""``Settings``: how to train. ``TableOptions``: how tables become a graph. The defaults of both are in this module."""
 
 from __future__ import annotations
 
@@ -168,20 +168,22 @@ class Settings:
         evaluate_every: number of epochs from one evaluation to the next; the last epoch is always evaluated.
         evaluation: how to evaluate: on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
             (`sampled`).
-        evaluation_fanout: the fanout of `sampled` evaluation, such as `15,10`; -1 takes all edges. If ``None`` and the
-            run's sampler is ``neighbor``, the fanout of that sampler; otherwise the default of ``neighbor``.
+        evaluation_fanout: the fanout of `sampled` evaluation, such as `15,10`; -1 takes all edges. If ``None``, the
+            fanout is that of the run's sampler if this sampler is ``neighbor``, and otherwise the default of
+            ``neighbor``.
         patience: stop after this many evaluations, such as 20, without a better validation metric; ``None`` for never.
         first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all neighbours
             in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` means ``exact`` if
             ``mean_field`` is 0, and ``sampled`` otherwise. If the model, the sampler or the available memory does not
             allow this choice, ``auto`` falls back to ``sampled`` and sets ``mean_field`` to 0.
         mean_field: the weight λ, such as 3, of the mean-field neighbour, which replaces the neighbours outside the
-            part; 0 for none. For GraphSAGE and GCN. See ``handful.mean_field``.
-        label_features: also use the training labels of neighbours as features; in training, only the labels of
-            neighbours outside the batch. For classification, and for samplers of induced subgraphs, such as ``rns``.
-            See ``handful.training.label_features``.
-        trim: compute only the receptive field of the batch's seed nodes. A model with BatchNorm trims only the last
-            layer, except with an exact first hop or mean-field neighbours: then it trims all layers of a part.
+            part; 0 for none. Only GraphSAGE and GCN support it. See ``handful.mean_field``.
+        label_features: also use the training labels of neighbours as features. In training, only the labels of
+            neighbours outside the batch are used. This requires a classification task and a sampler of induced
+            subgraphs, such as ``rns``. See ``handful.training.label_features``.
+        trim: compute only the receptive field of the batch's seed nodes. If the model has BatchNorm, only the last
+            layer is trimmed. If the run also has an exact first hop or mean-field neighbours, all layers of a part are
+            trimmed.
         checkpoint_activations: keep only the inputs of layers, and recompute other activations in the backward pass;
             this saves memory and gives the same result.
         checkpoint_seconds: minimum time between two checkpoints, in seconds.
@@ -239,12 +241,13 @@ class Settings:
 
 
 QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
-"""The defaults of `handful train`, `plan`, `compare` and `parts`. They are enough to compare samplers and values of m,
-and training takes minutes.
+"""The defaults of `handful train`, `plan`, `compare` and `parts`. These defaults are enough to compare samplers and
+values of m, and training takes only minutes.
 """
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The defaults of `handful train`, if the user sets neither a sampler nor these settings. At equal training time, these
-defaults are the best (docs/survey.md). The defaults of ``Settings`` are as in the paper.
+"""The values of ``first_hop`` and ``mean_field`` in `handful train`, if the user sets neither a sampler nor either of
+these two settings. At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are
+as in the paper.
 """
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`; training on a graph of about 20,000 nodes takes a minute or

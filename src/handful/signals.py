@@ -75,7 +75,7 @@ def terminate(number: int, frame: Any) -> None:
 @contextmanager
 def handlers_kept() -> Iterator[None]:
     """A context manager that restores, at its end, the handlers of all signals that stop a process. Some libraries
-    replace them.
+    replace these handlers.
     """
     names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
     before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}

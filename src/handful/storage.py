@@ -223,7 +223,8 @@ def open_arrays(path: Path, entries: Entries, verify: bool = False) -> tuple[dic
     """Memory-map the arrays of a folder. Also return a function that marks the files as verified.
 
     The caller calls the returned function after the arrays have passed all checks. The checksum of every file is
-    checked here, unless this user has verified the same files before; in this case, the returned function is ``None``.
+    checked here, unless this user has verified the same files before. In that case, ``None`` is returned instead of the
+    function.
 
     Args:
         path: the folder.

@@ -28,9 +28,9 @@ def trim(sample: S, depth: int, whole: int | None = None) -> S:
     Loss and gradients stay the same up to rounding. Dropout drops different elements, since its mask depends on the
     index of a node. The model must pass information between nodes only along edges. This excludes BatchNorm, whose
     statistics depend on all nodes. If ``whole`` is given, all nodes stay, and the first ``whole`` layers compute all
-    nodes. Degrees are the degrees in the sample before trimming. The sample is returned unchanged if its layers are
-    already rectangles, if it has no targets, or if trimming would remove almost nothing. On a GPU the host waits for
-    the device once.
+    nodes. The degrees of the nodes are those in the sample before trimming. The sample is returned unchanged if its
+    layers are already rectangular, if it has no targets, or if trimming would remove almost nothing. On a GPU the host
+    waits for the device once.
     """
     squares = whole or 0
     free = depth - squares

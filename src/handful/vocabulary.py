@@ -120,7 +120,7 @@ def words(value: Any) -> str:
 
 def number(value: float, sign: str = "") -> str:
     """Format a number with four significant digits; all digits of its integer part are kept. Very large and very small
-    numbers have an exponent.
+    numbers are written with an exponent.
 
     >>> number(12.3456), number(20312.4), number(0.5, "+"), number(1e-9), number(1e15)
     ('12.35', '20,312', '+0.5', '1e-09', '1e+15')

@@ -1,8 +1,9 @@
-"""The time of a training epoch in PyG and in handful, and of its matrix products alone. The measurements alternate.
+"""The time of a training epoch in PyG and in handful, and the time of the matrix products of handful's epoch alone. The
+measurements alternate.
 
 All epochs train the same network on parts of the same graph: by default GraphSAGE with BatchNorm, residual connections,
 dropout and Adam. The floor is the time of the dense matrix products in handful's epoch, forward and backward. Each
-product has its fastest layout on the device.
+product uses its fastest layout on the device.
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ PIECES: dict[str, tuple[str, ...]] = {
 a matching substring.
 """
 GRAPH = "synthetic?nodes=245000&degree=50&features=100&classes=47&train=0.08&val=0.02"
-"""A synthetic graph like ogbn-products, with a tenth of its nodes."""
+"""A synthetic graph like ogbn-products, with a tenth of the nodes of ogbn-products."""
 
 
 def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]:
     """Measure the time per epoch of every variant (PyG, handful, and the floors), and the ratios of these times. On a
-    CPU, also measure the pieces of each epoch; on a GPU, the peak memory.
+    CPU, also measure the pieces of each epoch. On a GPU, also measure the peak memory.
 
     Args:
         experiment: the graph, model, parts and device; its first seed determines weights, parts and dropout.
@@ -117,8 +118,8 @@ def handful_epochs(experiment: Experiment, graph: Graph) -> dict[str, Epoch]:
 
 
 def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
-    """The number of rows that each layer computes in a part: the number of training nodes for the last layer, and of
-    all nodes for the other layers. The last layer also computes all nodes if an output projection follows it.
+    """The number of rows that each layer computes in a part. The last layer computes the training nodes, and the other
+    layers compute all nodes. The last layer also computes all nodes if an output projection follows it.
     """
     assert isinstance(experiment.sampler, RandomNodes)
     nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
@@ -127,8 +128,8 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
 
 
 def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torch.device) -> dict[str, Epoch]:
-    """Functions, by name, that each compute only the dense products of an epoch. Each product has its fastest layout on
-    ``device`` and its own buffers.
+    """Functions, by name, that each compute only the dense products of an epoch. Each product uses its fastest layout
+    on ``device``, and has its own buffers.
 
     A layer has two products of the same shape: one for the neighbours and one for the node itself. The two products can
     run one after the other or as one product of twice the width, with each operand in row or column order. The fastest
@@ -158,7 +159,7 @@ def floor_epochs(widths: list[int], rows_of: list[int], parts: int, device: torc
 
 
 def floor_of(name: str, ways: dict[str, Any]) -> str:
-    """The name of the floor with which the variant ``name`` is compared; ``ways`` has all measured variants.
+    """The name of the floor with which the variant ``name`` is compared; ``ways`` lists all measured variants.
 
     >>> floor_of("handful_bf16", {"floor_fp32": 2.0})
     'floor_fp32'

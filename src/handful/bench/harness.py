@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 """A function that shows the name of the current task."""
 SMALL = "synthetic?nodes=2000&degree=5&features=8&classes=3"
-"""A small graph for a first epoch that is not measured, since it includes the compilation."""
+"""A small graph for the first epoch. This epoch is not measured, since it includes the compilation."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def measure_by_turns(works: Mapping[str, Callable[[], float]], rounds: int, say:
 
 
 def seconds_of(work: Callable[[], object], device: torch.device | None = None) -> float:
-    """The time of ``work`` in seconds, including the computation on the GPU if ``device`` is one."""
+    """The time of ``work`` in seconds, including the computation on the GPU if ``device`` is a GPU."""
     from torch import cuda
 
     waits = device is not None and device.type == "cuda"

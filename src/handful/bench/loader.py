@@ -83,8 +83,8 @@ def whole_epoch(batches: Iterable[Any]) -> float:
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:
-    """The time of an epoch of handful's own sampler, in seconds. The sampler yields nodes and a CSR, as in training,
-    but without prefetching.
+    """The time that handful's own sampler takes for one epoch, in seconds. The sampler yields nodes and a CSR, as in
+    training, but without prefetching.
     """
     return whole_epoch(RandomNodes(m).subgraphs(graph, seed, epoch=0))
 

@@ -66,8 +66,8 @@ def bench_scale(
 
 
 class Watch(Callback):
-    """Measure the time of each phase of an epoch. Each progress report adds the time since the previous report to the
-    phase that it names.
+    """Measure the time of each phase of an epoch. When a phase is reported, the time since the previous report is added
+    to this phase.
     """
 
     def __init__(self) -> None:

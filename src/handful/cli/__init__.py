@@ -29,8 +29,8 @@ from handful.version import __version__
 def main() -> None:
     """Run the command. After a user's mistake, print one line on stderr, without a traceback, and exit with code 2.
 
-    SIGINT ends the command with exit code 130, and SIGTERM with 143, after open files are saved. After a bug in
-    handful, the command prints one line, writes a file with the details, and exits with code 70.
+    SIGINT ends the command with exit code 130, and SIGTERM ends it with exit code 143. Open files are saved first.
+    After a bug in handful, the command prints one line, writes a file with the details, and exits with code 70.
     """
     gc.set_threshold(100_000)  # garbage collection over the objects of torch and numba takes a third of a second
     # With several ranks, only the first one prints notes.

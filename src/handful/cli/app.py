@@ -57,12 +57,16 @@ def former(name: str, successor: str, of: typer.Typer = app) -> None:
 
 
 console = Console(stderr=True, highlight=False, markup=False)
-"""Progress and messages go to stderr, so that stdout has only the result. Brackets in a user's text are not markup."""
+"""Progress and messages go to stderr, so that stdout contains only the result. Brackets in a user's text are not
+markup.
+"""
 out = Console(highlight=False, markup=False)
 """The console for the tables and lines of a result. ``emit`` does not use it for JSON."""
 
 records: list[Path] = []
-"""The output folders of the running command. If the command is interrupted, its message names the last one."""
+"""The output folders of the running command. If the command is interrupted, the message names the last of these
+folders.
+"""
 
 
 class Answer(NamedTuple):

@@ -16,7 +16,7 @@ GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP
 
 @p.command("split", "root", *p.OF_MODEL, "parts", "set", "device", "threads", of=bench)
 def epoch(given: p.Given, graph: GraphOption = None, rounds: Rounds = 5, seed: p.Seed = 42) -> Answer:
-    """Time a training epoch in handful and in PyG, and its matrix products alone: seconds, ratios, fractions of time.
+    """Time a training epoch in handful and in PyG, and the matrix products alone: seconds, ratios, fractions of time.
 
     If the device is cuda, also print the GPU memory; the default graph is then a synthetic graph with 12M edges.
     """
@@ -58,7 +58,7 @@ def scale(
     folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs during the measurement.")] = None,
     seed: p.Seed = 42,
 ) -> Answer:
-    """Time training epochs with and without a memory budget, on synthetic graphs of several sizes that are on disk.
+    """Time training epochs with and without a memory budget, on synthetic graphs of several sizes on disk.
 
     By default, the model is GraphSAGE 3×256 with LayerNorm, there are 32 parts, and the budget is 2GiB.
     """

@@ -90,7 +90,7 @@ def shard(
     to: Annotated[Path, typer.Option("--out", help="Folder for `shard-0`, `shard-1`, …")],
     seed: p.Seed = 0,
 ) -> Answer:
-    """Split a graph into shards. Each shard has the edges, features, labels and masks of its own nodes."""
+    """Split a graph into shards. Each shard contains the edges, features, labels and masks of its own nodes."""
     from handful.shuffle import shards as sharding
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)

@@ -198,7 +198,9 @@ def describe_machine() -> dict[str, str]:
 
 
 def _state(path: Path) -> str:
-    """Whether a folder is writable; for a folder that does not exist yet, whether its nearest parent is writable."""
+    """A text that says whether a folder is writable. If the folder does not exist yet, its nearest existing parent is
+    tested.
+    """
     there = next(place for place in (path, *path.parents) if place.exists())
     kind = "writable" if os.access(there, os.W_OK) else "not writable"
     return kind if there == path else f"{kind}, not made yet"

@@ -276,9 +276,9 @@ def sort_options(
     """Sort the given options, including those of ``--set``, into arguments of the experiment and options of each
     sampler.
 
-    ``usual`` has the defaults; defaults that neither the settings, the model nor the sampler accept are ignored.
-    Options in ``known`` belong to the first sampler and need no prefix. All other options of samplers need a prefix, as
-    in ``rns.parts``.
+    ``usual`` contains the defaults. Defaults are ignored if neither the settings, the model nor the sampler accepts
+    them. Options in ``known`` belong to the first sampler and need no prefix. All other options of samplers need a
+    prefix, as in ``rns.parts``.
 
     >>> sort_options({"lr": 0.1, "set": ["parts=8", "saint.roots=9"]}, ["rns", "saint"], {}, ["parts"])
     ({'lr': 0.1}, {'rns': {'parts': 8}, 'saint': {'roots': 9}})
@@ -351,8 +351,8 @@ def make_answer(finding: Finding, folder: Path | None, *lines: str) -> Answer:
 def command(
     *names: str, of: typer.Typer = app, name: str | None = None, more: Mapping[str, Option] | None = None
 ) -> Callable[[Callable[..., Answer | None]], Callable[..., Answer | None]]:
-    """Make a command from a function. Its options are the function's parameters, the options in ``names`` and ``more``,
-    and ``--json``.
+    """Make a command from a function. The options of the command are the function's parameters, the options in
+    ``names`` and ``more``, and ``--json``.
 
     The function gets the values that the user gave for ``names`` and ``more`` as the dictionary ``given``, and returns
     its answer.
@@ -388,7 +388,9 @@ def command(
 
 
 def _parameter(name: str, kind: Any, option: Any, usual: Any) -> Parameter:
-    """Convert a shared option to a function parameter. Its help text includes the default ``usual``, if any."""
+    """Convert a shared option to a function parameter. The help text of the parameter includes the default ``usual``,
+    if any.
+    """
     if option.help and usual is not None:
         option = copy(option)
         option.help = f"{re.sub(' Default: .*', '', option.help).rstrip('.')}. Default: {words(usual)}."

@@ -19,7 +19,7 @@ from handful.vocabulary import number
 
 def check_costs(text: str) -> float:
     """The decision threshold with the least expected cost, fp / (fp + fn): fn is the cost of a false negative, and fp
-    the cost of a false positive.
+    is the cost of a false positive.
 
     >>> check_costs("fn=9,fp=1")
     0.1
@@ -50,7 +50,9 @@ def predict(
     graph: Annotated[str | None, typer.Argument(metavar="GRAPH", help="Another graph with the same columns.")] = None,
     table: Annotated[Path | None, typer.Argument(metavar="NODES", help="Node table, if GRAPH is an edge list.")] = None,
 ) -> Answer:
-    """Predict the labels of nodes. Nodes have the user's own ids. Probabilities are averaged over the seeds."""
+    """Predict the labels of nodes. Each node is listed with the user's own id. Probabilities are averaged over the
+    seeds.
+    """
     from handful.predict import choose_nodes
     from handful.training.streamed import forget
 
@@ -133,8 +135,8 @@ def explain(
     nodes: Annotated[str | None, typer.Option(help="File with the ids of the nodes to explain.")] = None,
     to: Annotated[Path | None, typer.Option("--out", help="Folder for the result. Default: `explain` in RUN.")] = None,
 ) -> Answer:
-    """Measure which columns matter for the predictions; for given nodes, also which columns and neighbours change their
-    predictions.
+    """Measure which columns matter for the predictions. For given nodes, also measure which columns and neighbours
+    change the predictions for these nodes.
     """
     from handful.predict import choose_nodes
     from handful.studies.explain import explain as explain_run

@@ -21,7 +21,7 @@ EVERY = 30.0
 
 
 class Bar(Progress):
-    """A progress bar that counts units and shows the elapsed and the remaining time. It disappears at the end.
+    """A progress bar that counts units and shows the elapsed and the remaining time. The bar disappears at the end.
 
     If stderr is not a terminal, a line is printed every ``every`` seconds instead.
     """

@@ -176,7 +176,7 @@ SEARCHED = ("lr", "dropout", "weight_decay")
 TUNING = {
     "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as `rns` or `'rns parts=4'`; repeatable."),
     "paper": p.option(
-        bool, None, "Use the paper's architecture and epochs; for `--model`, those of Table 4.", "--paper"
+        bool, None, "Use the paper's architecture and epochs; with `--model`, use those of Table 4.", "--paper"
     ),
     "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
     "storage": p.option(str, None, "URL of an Optuna storage. Default: `tune.db` in `--out`."),

@@ -41,7 +41,7 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     """Train a model that predicts the labels of nodes. Print mean ± 95% CI over the seeds, each at its best validation
     epoch.
 
-    By default, RNS has a mean-field neighbour, if the model and the memory allow it. `--sampler rns` is RNS as in the
+    By default, RNS uses a mean-field neighbour, if the model and the memory allow it. `--sampler rns` is RNS as in the
     paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
     """
     from handful import ranks
@@ -83,8 +83,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
 
 
 def choose_parts(asked: hf.Experiment, folder: Path, memory: int | None) -> hf.Experiment:
-    """Choose m for the experiment ``asked``: the smallest m that fits into ``memory``; if ``memory`` is ``None``, the m
-    with the best validation metric.
+    """Choose m for the experiment ``asked``. If ``memory`` is given, choose the smallest m that fits into ``memory``.
+    If it is ``None``, choose the m with the best validation metric.
     """
     from handful.cli.progress import Bar
     from handful.plan import fitting_parts
@@ -153,7 +153,7 @@ def plan(
 ) -> Answer:
     """Estimate memory, disk, network traffic and time of training, from the size of the graph and a short calibration.
 
-    The command does not load the graph, and the graph need not exist. For example, a graph of the size of
+    The command does not load the graph, and the graph need not exist. For example, this graph has the size of
     ogbn-papers100M: `synthetic?nodes=111000000&degree=14.4&features=128&half=true&train=0.011`
     """
     from handful import plan as planning
@@ -201,7 +201,7 @@ def make_tables(plan: Plan) -> list[Table]:
 
 
 def describe_fit(plan: Plan) -> str:
-    """Whether the requested m fits, and the smallest m that fits."""
+    """A sentence that says whether the requested m fits, and names the smallest m that fits."""
     where = f"a budget of {size(plan.memory)}" if plan.memory else f"the {size(plan.available)} that are free"
     words = {"no": "does not fit into", "with --memory": "fits, out of core with --memory, into"}
     smallest = "none of those below" if plan.smallest is None else plan.smallest

@@ -7,7 +7,7 @@ A package with several versions is one node, which has the relations of all vers
 
 The label is the section. The features are computed only from the words of the short description: x = Σ_w idf(w)·p(w)
 over its distinct words w, scaled to mean square 1. The function p projects onto the 128 leading right singular vectors
-of the TF-IDF matrix. The file has the package names, the vocabulary and numbers, but not the descriptions.
+of the TF-IDF matrix. The file contains the package names, the vocabulary and numbers, but not the descriptions.
 
 ``examples/build_debian.py`` builds the file from any package index in Debian's format, and
 ``load("debian?file=OUT.npz")`` reads it.
@@ -60,7 +60,9 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
 
 
 def description_features(arrays: Mapping[str, np.ndarray]) -> Tensor:
-    """The features, float32 ``(packages, 128)``; all zeros if a description has no word of the vocabulary."""
+    """The features, float32 ``(packages, 128)``; a row is zero if the description of the package has no word of the
+    vocabulary.
+    """
     indptr, indices = _unpack_rows(arrays, "word")
     projection, scale = torch.from_numpy(arrays["projection"]), torch.from_numpy(arrays["scale"])
     fits = projection.ndim == 2 and scale.shape == projection.shape[:1] and len(indptr) == len(arrays["label"]) + 1

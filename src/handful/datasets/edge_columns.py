@@ -1,8 +1,8 @@
-"""Make node features from columns of an edge list: the mean of the column over the edges of a node.
+"""Make node features from columns of an edge list: a feature is the mean of a column over the edges of a node.
 
 The mean over outgoing edges and the mean over incoming edges are two columns of the node table; in an undirected graph
 there is one column. For a categorical column, the mean is the fraction of each category. A node without edges has a
-missing value. These columns are then encoded, checked for drift and explained like all other columns.
+missing value. The new columns are then encoded, checked for drift and explained like all other columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from handful.datasets.tables import arrow
 
 
 def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> dict[str, Any]:
-    """Compute the new columns of the node table. The result has a pyarrow array for each column name.
+    """Compute the new columns of the node table. The result maps each column name to a pyarrow array.
 
     Args:
         schema: the encoding of the edge columns.
@@ -34,8 +34,8 @@ def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> d
 
 
 def mean_of_edges(ends: np.ndarray, features: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of the edge features over the edges of each node, float64 ``(nodes, F)``, 0 for a node without edges;
-    and the number of edges of each node.
+    """The mean of the edge features over the edges of each node, and the number of edges of each node. The mean,
+    float64 ``(nodes, F)``, is 0 for a node without edges.
 
     Args:
         ends: integers ``(k, E)``: each edge counts for its k endpoints. Endpoints with an id of ``nodes`` or more are

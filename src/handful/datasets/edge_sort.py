@@ -24,7 +24,7 @@ Blocks = Iterator[tuple[np.ndarray, np.ndarray]]
 FAN = 6
 """A range of rows is split into at most 2⁶ smaller ranges at a time."""
 RECORD_NUMBERS = 2
-"""A record has two numbers: a target and a source."""
+"""A record consists of two numbers: a target and a source."""
 BLOCK = 1 << 22
 """The maximum number of edges in a block. Larger blocks are not faster."""
 
@@ -80,8 +80,8 @@ class EdgeSort:
         self._seen += len(rows)
 
     def rows(self) -> Blocks:
-        """For each range of rows, in order, yield the number of sources of each row, and the sources, ascending within
-        a row.
+        """For each range of rows, in order, yield the number of sources of each row, and the sources, in ascending
+        order within each row.
         """
         buckets = self._cut(self._whole)
         while some := list(islice(buckets, get_threads())):

@@ -83,29 +83,30 @@ def import_tables(
 
     The edge list has a source column, a target column, and optionally a weight column. The node table has an id column,
     and optionally labels, feature columns, and a split column (``train``, ``val``, ``test`` or empty) or boolean
-    ``train_mask``, ``val_mask`` and ``test_mask``. Nodes are numbered in the order of the node table; ``graph.ids`` has
-    their ids. ``graph.schema`` has the encoding of the columns. Missing numbers are imputed, and numbers are scaled,
-    with statistics of the training rows; if the table has no split, with statistics of all rows. Classes are the sorted
-    values of the label; a missing label, or -1 among integers, is unknown. If there is no node table, integer ids
-    without large gaps are the node indices; other integer ids are numbered in ascending order, and text ids in order of
-    appearance. All columns of the edge list except source, target, weight and ``edge_columns`` are unused; a warning
-    lists them.
+    ``train_mask``, ``val_mask`` and ``test_mask``. Nodes are numbered in the order of the node table; ``graph.ids``
+    contains their ids. ``graph.schema`` contains the encoding of the columns. Missing numbers are imputed, and numbers
+    are scaled. Both use statistics of the training rows, or of all rows if the table has no split. Classes are the
+    sorted values of the label; a missing label, or -1 among integers, is unknown. If there is no node table, integer
+    ids without large gaps are the node indices; other integer ids are numbered in ascending order, and text ids are
+    numbered in order of appearance. All columns of the edge list except source, target, weight and ``edge_columns`` are
+    unused; a warning lists them.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
             or a folder with the files ``edges`` and ``nodes``.
         nodes: the node table, in the same formats.
         out: the folder to save the graph in; by default, the graph is not saved.
-        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. If it is given, the graph is written
-            to ``out`` with the same bytes, and only the node table is completely in memory. The edge list must then
-            have no weights and no ``edge_columns``; without a node table, its ids must have no large gaps.
+        memory: the maximum anonymous memory of this process, such as ``"4GiB"``. If ``memory`` is given, the graph is
+            written to ``out`` with the same bytes, and only the node table is completely in memory. The edge list must
+            then have no weights and no ``edge_columns``. If there is no node table, the ids in the edge list must have
+            no large gaps.
         split, seed: the split to draw, and its seed, if there are labels but no split in the table; ``None`` draws no
             split. If ``schema`` is given, no split is drawn. ``"time:COLUMN"`` trains on the earliest half of the
             labelled rows, validates on the next quarter and tests on the last quarter, even if the table has a split.
             ``COLUMN`` is then not a feature, unless ``features`` contains it.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown``, whose default is that of the schema, and ``strict``.
-        progress: a function that is called after each block of edges, with the number of edges in it.
+        progress: a function that is called after each block of edges, with the number of edges in this block.
         say: a function that is called with notes that are not errors, such as unused columns; by default, it issues a
             warning.
         options: the fields of ``handful.settings.TableOptions``, such as ``label="status"``; and the fields of
@@ -242,7 +243,7 @@ def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
 def _write(
     read: Callable[[Path], _Tables], path: Path, memory: int | str, split: str | None, seed: int, fields: dict[str, Any]
 ) -> None:
-    """Read the tables, and save their graph in the folder ``path``. Its edges are sorted in scratch files."""
+    """Read the tables, and save their graph in the folder ``path``. The edges are sorted in scratch files."""
     with saving(path) as folder, TemporaryDirectory(dir=folder.path) as scratch:
         tables = read(Path(scratch))
         no_edges = torch.zeros(tables.num_nodes + 1, dtype=torch.int64), torch.empty(0, dtype=torch.int32)
@@ -258,8 +259,8 @@ def _write(
 
 
 def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
-    """Yield the targets and sources of the edges in ``blocks``, each ``(2, E)``, in pieces of at most ``size``
-    edges.
+    """Yield the targets and sources of all edges, in pieces of at most ``size`` edges. Each of ``blocks`` is ``(2,
+    E)``.
     """
     for block in blocks:
         for lo in range(0, block.shape[1], size):
@@ -268,7 +269,7 @@ def _pieces(blocks: Sequence[np.ndarray], size: int) -> Blocks:
 
 
 def is_balanced(blocks: Sequence[np.ndarray]) -> bool:
-    """Whether every edge of ``blocks``, each ``(2, E)``, occurs as often as its reverse. The test uses two 64-bit
+    """Whether every edge occurs as often as its reverse. Each of ``blocks`` is ``(2, E)``. The test uses two 64-bit
     hashes.
 
     >>> is_balanced([np.array([[0, 1, 2], [1, 0, 2]])]), is_balanced([np.array([[0, 1], [1, 2]])])
@@ -445,8 +446,8 @@ class _Reader:
         return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
 
     def _fit(self, table: TableFile, schema: Schema, names: list[str], masks: Split, problems: Problems) -> Schema:
-        """Fit the encoding of the columns ``names``, and add it to the schema. It is fitted to the training rows, or to
-        all rows if there is no split.
+        """Fit the encoding of the columns ``names``, and add it to the schema. The encoding is fitted to the training
+        rows, or to all rows if there is no split.
         """
         train = masks.get("train_mask", np.zeros(len(table), bool))
         fitted = train if train.any() else np.ones(len(table), bool)
@@ -495,7 +496,7 @@ class _Reader:
     # -- edges --------------------------------------------------------------------------------------------------
 
     def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
-        """Read the edges. ``known`` has the ids of the node table; if it is ``None``, all ids are nodes.
+        """Read the edges. ``known`` contains the ids of the node table. If it is ``None``, all ids are nodes.
 
         Integer ids are read as integers. If some ids are not integers, the table is read again with ids as text.
         """
@@ -628,8 +629,8 @@ def _has_label(y: np.ndarray) -> np.ndarray:
 
 
 def _masks(table: TableFile, schema: Schema, y: np.ndarray | None) -> Split:
-    """Read the masks from the split column; if there is none, from the columns ``train_mask``, ``val_mask`` and
-    ``test_mask``.
+    """Read the masks from the split column. If there is no split column, read them from the columns ``train_mask``,
+    ``val_mask`` and ``test_mask``.
     """
     masks: Split = {}
     if schema.split is None:

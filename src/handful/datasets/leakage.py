@@ -26,12 +26,12 @@ LEAST_MISTAKES = 10
 
 
 def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """The columns that predict the label on their own, each with its relative error: its error divided by the error of
-    always predicting the majority class or the mean.
+    """The columns that predict the label on their own, each with its relative error, which is the error of the column
+    divided by the error of always predicting the majority class or the mean.
 
     The prediction for a bin of a column is the most frequent class, or the mean target, of the bin in one half of the
-    rows. The error is measured on the other half: the number of mistakes for classification, the squared error for
-    regression.
+    rows. The error is measured on the other half: it is the number of mistakes for classification, and the squared
+    error for regression.
 
     Args:
         schema: the schema of the table.

@@ -1,8 +1,8 @@
 """Data sets that are downloaded, unpacked and converted once, and then opened from their folder.
 
-A file gets its final name only when it is complete. If a download fails, the error says which file to put where by
-hand. No publisher of these data sets gives a SHA-256. Instead, a download is verified by its length, by the MD5 that
-Zenodo and Google send, and by the CRC of the zip or gzip when it is unpacked.
+A file gets its final name only when it is complete. If a download fails, the error says which file the user must
+download by hand, and where to put it. No publisher of these data sets gives a SHA-256. Instead, a download is verified
+by its length, by the MD5 that Zenodo and Google send, and by the CRC of the zip or gzip when it is unpacked.
 
 A prepared data set is a saved graph, which is memory-mapped, and one file per split with one byte per node.
 """
@@ -119,7 +119,7 @@ def fetch(url: str, target: Path) -> Path:
 
 
 def _download(url: str, part: Path) -> None:
-    """Complete the file ``part``, and verify it. A second file, the tag, has the version of the downloaded bytes, so
+    """Complete the file ``part``, and verify it. A second file, the tag, stores the version of the downloaded bytes, so
     that two versions are never mixed.
     """
     from rich.console import Console  # only a download needs it
@@ -153,7 +153,7 @@ def _download(url: str, part: Path) -> None:
 
 
 def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
-    """The MD5 of a file, which HTTP headers may contain in hexadecimal or base64; ``None`` if they have no MD5.
+    """The MD5 of a file, which HTTP headers may contain in hexadecimal or base64; ``None`` if the headers have no MD5.
 
     >>> read_md5_header({"ETag": '"md5:900150983cd24fb0d6963f7d28e17f72"'}).hex()
     '900150983cd24fb0d6963f7d28e17f72'
@@ -170,8 +170,8 @@ def read_md5_header(headers: Mapping[str, str]) -> bytes | None:
 
 @contextmanager
 def unpacked(archive: Path) -> Iterator[Path]:
-    """A context manager that unpacks a zip into a temporary folder beside it. It yields the folder, or its only
-    subfolder.
+    """A context manager that unpacks a zip into a temporary folder beside it. It yields the temporary folder or, if the
+    folder contains only a subfolder, this subfolder.
 
     zipfile writes members with paths such as ``../x`` inside the folder, and creates no symbolic links.
     """
@@ -202,11 +202,11 @@ class Archive:
     read: Callable[[Path], Built]
 
     def source(self, description: str, **known: Any) -> Source:
-        """Make the ``Source`` of this data set for the registry; ``known`` has its properties."""
+        """Make the ``Source`` of this data set for the registry; ``known`` contains the properties of the data set."""
         return Source(self.name, description, self.load, on_disk=self.on_disk, **known)
 
     def load(self, query: Query) -> Graph:
-        """Load the graph with the requested split. It is converted on first use."""
+        """Load the graph with the requested split. The graph is converted on first use."""
         return prepared(query.home / self.name, partial(self._build, query.home), query.split)
 
     def on_disk(self, home: Path) -> bool:

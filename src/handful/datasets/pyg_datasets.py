@@ -39,7 +39,7 @@ class PyGOptions:
 
 
 def _load(query: Query) -> Graph:
-    """Load the PyG data set ``query.rest``. It is converted on first use."""
+    """Load the PyG data set ``query.rest``. The data set is converted on first use."""
     kind, _, name = query.rest.partition("/")
     if not re.fullmatch(r"\w{1,100}(/\w[\w.-]{,99})?", query.rest):
         raise DatasetError(f"'{query.name}' is not of the form pyg:CLASS or pyg:CLASS/NAME")

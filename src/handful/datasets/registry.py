@@ -38,7 +38,7 @@ class Query:
     rest: str
     """The text after the colon: ``Planetoid/Cora`` in ``pyg:Planetoid/Cora``; empty for a plain name."""
     split: str | None
-    """The name of the requested split; by default, the first split of the source. ``None`` if the source has no named
+    """The name of the requested split, by default the first split of the source; ``None`` if the source has no named
     splits.
     """
     home: Path

@@ -35,7 +35,9 @@ Say = Callable[[str], None]
 
 MOST_CATEGORIES = 1000
 MANY_CATEGORIES = 50
-"""A text column raises an error if it has more distinct values than this, and more than half as many as rows."""
+"""A text column raises an error if it has more distinct values than this, and more distinct values than half the number
+of rows.
+"""
 SOME_NUMBERS = 20
 """If a text column has more distinct numbers than this, and few other values, the other values raise an error."""
 MOST_ENTRIES = 1 << 20
@@ -109,7 +111,7 @@ class Column:
         """The values, float64 ``(rows, size)``, and a mask of the rows with missing values.
 
         If the column of ``rows`` has another kind, this raises an error. Booleans are accepted as numbers, and the
-        numbers 0 and 1 as booleans.
+        numbers 0 and 1 are accepted as booleans.
         """
         name, kind, column = self.name, self.kind, rows.column(self.name)
         result, alike = "date" if self.format else _kind_of(column.type), {"number", "boolean"}
@@ -298,7 +300,9 @@ class Schema:
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     def kept_texts(self, rows: TableFile) -> np.ndarray:
-        """The columns that are copied to the predictions, as text ``(rows, kept)``; missing values are empty."""
+        """The columns that are copied to the predictions, as text ``(rows, kept)``. A missing value becomes an empty
+        text.
+        """
         there = [rows.text(name).to_pylist() if name in rows.names else [] for name in self.kept]
         texts = [[text or "" for text in column] or [""] * len(rows) for column in there]
         return np.array(texts, np.str_).reshape(len(self.kept), len(rows)).T
@@ -461,8 +465,8 @@ def _has_decimal_commas(column: Any) -> bool:
 
 
 def _odd_among_numbers(column: Any) -> np.ndarray | None:
-    """If a text column has many distinct numbers and few other values: a mask ``(rows,)`` of the other values.
-    Otherwise ``None``.
+    """A mask ``(rows,)`` of the values that are not numbers, if a text column has many distinct numbers and few other
+    values. Otherwise, the result is ``None``.
     """
     compute = arrow().compute
     number = compute.match_substring_regex(column, r"^\s*[-+]?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?\s*$")
@@ -555,9 +559,9 @@ def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
 
 def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     """The ``strptime`` format of the dates in a text column; empty if some value is not a date. ``order`` is ``dmy``,
-    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. Dates with points (23.05.2024)
-    or with a first number above 12 have the day first. Dates with a second number above 12 have the month first. Other
-    dates are ambiguous and raise an error.
+    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. The day comes first if the
+    separator is a dot (23.05.2024) or if a first number is above 12. Otherwise, the month comes first if a second
+    number is above 12. Other dates are ambiguous and raise an error.
     """
     known = rows.column(name).drop_null()
     parts = arrow().compute.extract_regex(known, DATE)

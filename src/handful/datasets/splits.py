@@ -107,13 +107,13 @@ def time_split(time: np.ndarray, shares: Shares, among: np.ndarray) -> tuple[dic
 
 
 def stratified_split(y: Tensor, shares: Shares, seed: int) -> Masks:
-    """Draw random masks that have equal class proportions, up to one node per class in training and two in the other
-    masks.
+    """Draw random masks that have equal class proportions. The number of nodes per class is exact up to one node in the
+    training mask, and up to two nodes in the other masks.
 
     The nodes are sorted by class, with a random order within each class. To draw k of n nodes, every (n/k)-th node is
     taken, from a random start. So the sizes are exact, and all nodes have the same probability. For regression, the
-    nodes are sorted by label, so that each mask has small and large values. A node with several labels counts as a node
-    of its rarest label.
+    nodes are sorted by label, so that each mask contains small and large values. A node with several labels counts as a
+    node of its rarest label.
 
     Args:
         y: labels as in ``Graph``; nodes without a label are in no mask.

@@ -103,8 +103,8 @@ class BlockModel:
 
 
 def _share(rank: Any, size: int, power: float, offset: float) -> Any:
-    """The fraction of the weight of a class of ``size`` nodes that the ranks below ``rank`` have; ``power`` is 1 − a,
-    and ``offset`` is i₀.
+    """In a class of ``size`` nodes, the fraction of the total weight that belongs to the nodes with ranks below
+    ``rank``. ``power`` is 1 − a, and ``offset`` is i₀.
     """
     low, high = offset**power, (size + offset) ** power
     return ((rank + offset) ** power - low) / (high - low)
@@ -132,8 +132,8 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of nodes. A place is an index into ``member``; the pairs of a place are those whose first end is its
-    node.
+    """The pairs of nodes. A place is an index into ``member``. The pairs of a place are the pairs whose first end is
+    the node at this place.
     """
 
     model: BlockModel
@@ -204,8 +204,8 @@ def _classes(model: BlockModel, member: np.ndarray) -> np.ndarray:
 
 
 def block_features(model: BlockModel, y: np.ndarray, rows: int = PLACES) -> Iterator[Tensor]:
-    """Yield the features ``(N, features)`` in blocks of ``rows`` rows. The features of a node are the mean of its
-    class, a vector of length ``signal`` in a random direction, plus standard normal noise.
+    """Yield the features ``(N, features)`` in blocks of ``rows`` rows. The features of a node are the mean of its class
+    plus standard normal noise. The mean of a class is a vector of length ``signal`` in a random direction.
     """
     means = generator(model.seed, MEANS).standard_normal((model.classes, model.features))
     means = (means * (model.signal / np.linalg.norm(means, axis=1, keepdims=True))).astype(np.float32)

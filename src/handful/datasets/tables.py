@@ -33,7 +33,7 @@ NOT_UTF = f"is not UTF-8: name its encoding, such as latin-1, or {SAVE_AS}"
 SOME_ROWS = 50
 """A column with at most this many values is never an identifier."""
 UNNAMED = "unnamed "
-"""The name of a column without a name in the header is this prefix and the number of the column, counted from 1."""
+"""A column without a name in the header is named by this prefix and the number of the column, counted from 1."""
 Source = Any
 """A path, or a table in memory: a table of pandas, polars, pyarrow or any package that exports Arrow data, or a
 dictionary.
@@ -53,7 +53,7 @@ def arrow() -> Any:
 
 
 class NotWholeError(DatasetError):
-    """A column that must have whole numbers has another value."""
+    """A column that must contain whole numbers contains another value."""
 
 
 @contextmanager
@@ -90,7 +90,9 @@ def empty(path: Path) -> DatasetError:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A table. Its column names are read at once, its rows in blocks (``blocks``) or all together (``read``)."""
+    """A table. The column names are read immediately. The rows are read in blocks (``blocks``) or all together
+    (``read``).
+    """
 
     path: Path
     names: tuple[str, ...]
@@ -104,9 +106,9 @@ class TableFile:
 
     @classmethod
     def open(cls, source: Source, decimal: str = ".", encoding: str = "utf-8", name: str = "the table") -> TableFile:
-        """Open a table, and read its column names. A CSV file has no header if its first row has only numbers. Lines at
-        the top that begin with ``#`` are skipped. ``decimal`` is the decimal separator of a CSV file, and ``encoding``
-        is its text encoding. ``name`` is the name of a table in memory in error messages.
+        """Open a table, and read its column names. A CSV file is taken to have no header if its first row contains only
+        numbers. Lines at the top that begin with ``#`` are skipped. ``decimal`` is the decimal separator of a CSV file,
+        and ``encoding`` is its text encoding. ``name`` is the name of a table in memory in error messages.
         """
         if hasattr(source, "items") or hasattr(source, "__arrow_c_stream__"):
             table = _in_memory(source, name)
@@ -218,8 +220,8 @@ class TableFile:
         return resolved(column) if len(self.table) else column
 
     def with_codes(self, names: Iterable[str]) -> TableFile:
-        """Convert columns of codes, such as postal codes, to text. A column in ``names`` has codes if it is from a CSV
-        file and its values are whole numbers, some with leading zeros.
+        """Convert columns of codes, such as postal codes, to text. A column in ``names`` contains codes if it is from a
+        CSV file and its values are whole numbers, some with leading zeros.
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
@@ -232,8 +234,8 @@ class TableFile:
         return replace(self, table=table)
 
     def is_identifier(self, name: str) -> bool:
-        """Whether a column has more than ``SOME_ROWS`` values, which are all distinct, and all whole numbers or texts
-        of digits.
+        """Whether a column has more than ``SOME_ROWS`` values, and all of them are distinct and are whole numbers or
+        texts of digits.
 
         Whole numbers beyond 2⁵³ need not be distinct, since floating-point features cannot tell them apart.
         """
@@ -385,10 +387,10 @@ class Faults:
     shown: list[str] = field(default_factory=list)
 
     def add(self, wrong: Any, row: int, words: str, values: Any = None) -> Self:
-        """Add the rows where ``wrong`` is true. Their description is ``words``, in which the row's value in ``values``
-        replaces ``{}``.
+        """Add the rows where ``wrong`` is true. Each row is described by ``words``, in which ``{}`` is replaced by the
+        row's value in ``values``.
 
-        ``row`` is the row number of the first entry of ``wrong``.
+        ``row`` is the row number, in the table, of ``wrong[0]``.
         """
         at = np.flatnonzero(wrong)
         self.count += len(at)

@@ -89,7 +89,7 @@ def _plain(norm: Callable[..., Tensor], x: Tensor, weight: Tensor, bias: Tensor,
 
 
 def _dropped(x: Tensor, p: float, seed: int) -> Tensor:
-    """``x`` after dropout. The kernels use exactly the same mask."""
+    """``x`` after dropout. The mask is exactly the mask of the kernels."""
     if p == 0.0:
         return x
     keep = hashing.keep_torch(seed, x.shape[0], x.shape[1], p, x.device)

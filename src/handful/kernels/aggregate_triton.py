@@ -2,8 +2,8 @@
 
 A program sums one row for a block of columns, many edges at a time. A row of more than ``CHUNK`` edges is split into
 chunks. All chunks except the first are called tails; separate programs sum them. The program of the row adds the sums
-of the tails in order, so the result does not depend on which program runs first. The maximum number of tails follows
-from the number of edges, so the host does not wait for the device.
+of the tails in order, so the result does not depend on which program runs first. An upper bound of the total number of
+tails follows from the number of edges, so the host does not wait for the device.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def in_turn(kernel: Any, tails: int, rows: int, columns: int, *args: Any, **opti
 
 
 def long_rows(indptr: Tensor, edges: int) -> tuple[Tensor | None, int]:
-    """The index of the first tail of every row, int64 ``(rows + 1,)``, and the maximum number of tails."""
+    """The index of the first tail of every row, int64 ``(rows + 1,)``, and an upper bound of the total number of tails;
+    ``None`` and 0 if no row can have a tail.
+    """
     most = edges // CHUNK
     if most == 0:
         return None, 0

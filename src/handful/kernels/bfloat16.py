@@ -1,7 +1,7 @@
 """16-bit floats for numba, which does not have these dtypes: kernels get the bits as integers, and sum in float32.
 
-Kernels get bfloat16 as uint16, and float16, which they only read, as int16 values. ``widen`` and ``narrow`` do not
-change other dtypes, so one kernel works for float32, float64 and bfloat16.
+Kernels get bfloat16 as uint16 values. They get float16 as int16 values, which they only read. ``widen`` and ``narrow``
+do not change other dtypes, so one kernel works for float32, float64 and bfloat16.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def draw_ends(
 def simple_rows(first: Array, member: Array, other: Array) -> tuple[Array, Array]:
     """``indptr`` and ``indices`` of the simple undirected graph with the edges ``(member[place], other[pair])``.
 
-    Pairs that join a node with itself are dropped, and repeated pairs merged.
+    Pairs that join a node with itself are dropped, and repeated pairs are merged.
     """
     n = len(member)
     records = in_buckets(np.repeat(member, np.diff(first)), other, n, base=0, shift=62, buckets=1, both=True)[0]

@@ -22,7 +22,7 @@ AHEAD = 8
 
 @dataclass(frozen=True)
 class BlockedEdges:
-    """Edges, sorted by the block of their source. Block b has the edges ``starts[b]`` to ``starts[b + 1] - 1``.
+    """Edges, sorted by the block of their source. Block b consists of the edges ``starts[b]`` to ``starts[b + 1] - 1``.
 
     ``rows`` are relative to the first row; ``columns`` are relative to the first source of the block.
     """

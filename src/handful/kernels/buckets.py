@@ -1,4 +1,5 @@
-"""The two passes of sorting edges on disk: sort edges into buckets of rows, and then sort the rows of each bucket.
+"""The two passes of sorting edges on disk: first distribute the edges to buckets of rows; then sort the edges of each
+bucket by row and by source.
 
 A *record* is two integers: target and source.
 """

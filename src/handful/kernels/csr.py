@@ -131,7 +131,7 @@ def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Ten
 def simplify(
     indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Drop self-loops, and merge repeated edges, of a CSR with sorted rows. Also return a mask of the kept edges."""
+    """Drop self-loops and merge repeated edges in a CSR with sorted rows. Also return a mask of the kept edges."""
     rows, keep = row_of_edge(indptr), np.ones(len(indices), np.bool_)
     if merge:
         keep[1:] = (np.diff(indices) != 0) | (np.diff(rows) != 0)
@@ -156,9 +156,10 @@ def first_outside(indices: Any, bound: int) -> int:
 
 
 def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
-    """The index of each edge's reverse, in a CSR with sorted rows; ``None`` if an edge has no reverse.
+    """For each edge of a CSR with sorted rows, the index of the reverse edge.
 
-    The result is an empty array unless ``with_order``.
+    The whole result is ``None`` if the edges are not symmetric. It is an empty array if they are symmetric and
+    ``with_order`` is false.
 
     >>> reverses(np.array([0, 1, 2]), np.array([1, 0], np.int32), with_order=True)
     array([1, 0])

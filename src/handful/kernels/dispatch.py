@@ -6,8 +6,8 @@
 | ``cuda`` (also the name on ROCm), if Triton is installed | Triton | ``NAME_triton.py`` |
 | any other: ``mps``, ``xpu``, … | plain torch | ``NAME.py`` itself |
 
-``NAME.py`` has the public functions, their derivatives, and an implementation in plain torch, which is also used for
-second derivatives. The two kernel files have the same functions. Tests compare all three implementations.
+``NAME.py`` contains the public functions, their derivatives, and an implementation in plain torch, which is also used
+for second derivatives. The two kernel files have the same functions. Tests compare all three implementations.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _loops(name: str, which: Backend) -> Any:
 
 
 class OnTheirDevice:
-    """The functions of a module. Each function makes the device of its first tensor the current device, since Triton
-    launches kernels on the current device.
+    """A wrapper of a module of Triton kernels. Each function makes the device of its first tensor the current device,
+    since Triton launches kernels on the current device.
     """
 
     def __init__(self, module: Any) -> None:

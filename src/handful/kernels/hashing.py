@@ -54,7 +54,7 @@ def column_bits(key: Any, column: int) -> Any:
 
 
 def bits_torch(seed: int, rows: int, columns: int, device: torch.device | str) -> Tensor:
-    """The random bits of a matrix, as int32, whose products wrap around.
+    """The random bits of a matrix, computed in int32, since the products of int32 wrap around.
 
     The bits are computed in place, with one temporary array of four bytes per element.
     """
@@ -93,7 +93,9 @@ def keep_torch(seed: int, rows: int, columns: int, p: float, device: torch.devic
 
 
 def threshold(p: float) -> int:
-    """The dropout threshold: elements whose random bits are below it, a fraction ``p`` of all elements, are dropped."""
+    """The dropout threshold. An element is dropped if its random bits are below the threshold; this is true for a
+    fraction ``p`` of all elements.
+    """
     return min(round(p * 2**32), 2**32 - 1)
 
 

@@ -1,4 +1,6 @@
-"""Find the edges inside the parts of a partition, in one pass over an edge list. Each part keeps the list order."""
+"""Find the edges inside the parts of a partition, in one pass over an edge list. The edges of each part stay in the
+order of the edge list.
+"""
 
 from __future__ import annotations
 

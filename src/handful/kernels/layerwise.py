@@ -29,7 +29,7 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 class Layer(NamedTuple):
     """A sampled layer: its sources ``nodes``, and its weighted CSR.
 
-    The nodes of the batch come first in ``nodes``; the other ids ascend.
+    The nodes of the batch come first in ``nodes``; the other ids follow in ascending order.
     """
 
     nodes: Tensor
@@ -44,7 +44,7 @@ class Layer(NamedTuple):
 def transition_rows(indptr: Any, indices: Any, weight: Any, rows: Any) -> Any:
     """U = P[rows] as a CSR, and the sum over each column of the squared entries of U, float64 ``(N,)``.
 
-    Each row of U starts with the entry of the row's own node. These sums, after normalisation, are the probabilities p.
+    After normalisation, the sums are the probabilities p. Each row of U starts with the entry of the row's own node.
     """
     room = rows.shape[0]
     for i in range(rows.shape[0]):
@@ -112,7 +112,7 @@ def layer(graph: Csr, previous: np.ndarray, batch: int, budget: int, key: int) -
     Args:
         graph: the CSR to draw from.
         previous: int64, the distinct ids of the targets.
-        batch: the number of nodes in the batch: the first ``batch`` nodes of ``previous`` are always sources.
+        batch: the number of nodes in the batch. The first ``batch`` nodes of ``previous`` are always sources.
         budget: the number of nodes to draw.
         key: the key of the random numbers.
     """

@@ -47,7 +47,7 @@ def as_asked(x: Tensor) -> Tensor:
 
 
 def add_linear(out: Tensor, x: Tensor, weight: Tensor) -> Tensor:
-    """Add ``x · weightᵀ`` to ``out`` in place. If all dtypes are equal, no other tensor of its size is made."""
+    """Add ``x · weightᵀ`` to ``out`` in place. If all dtypes are equal, no other tensor of this size is made."""
     if out.dtype == x.dtype == weight.dtype:
         return out.addmm_(x, weight.T)
     return out.add_(linear(x, weight))

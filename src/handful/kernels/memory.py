@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 SMALLEST = 1 << 20
-"""Blocks with fewer bytes than this come from torch's allocator, since small blocks are many, and clearing them is
-fast.
+"""Blocks with fewer bytes than this come from torch's allocator, since there are many small blocks, and clearing them
+is fast.
 """
 ALIGNMENT = 64
 
@@ -72,7 +72,8 @@ class Pool:
             self.kept.append(block)
 
     def _make_room(self, size: int) -> None:
-        """Drop the oldest unused blocks until all blocks, and ``size`` more bytes, are at most 9/8 of the peak.
+        """Drop the oldest unused blocks until the total size of all blocks, plus ``size`` bytes, is at most 9/8 of the
+        peak.
 
         If the limit were lower, blocks of different sizes would replace each other again and again.
         """
@@ -126,7 +127,9 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
 def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
     """A function like ``sent`` that copies each array only once, even if several tensors are prefixes of the array.
 
-    The layers of a trimmed sample share arrays in this way. Send the longest prefix first, while all tensors exist.
+    The layers of a trimmed sample share arrays in this way. Send the longest prefix first, since a longer one that
+    comes later is copied again. Keep all tensors alive until the last one is sent, since arrays are recognised by their
+    address.
 
     >>> both, send = torch.arange(5), sender(torch.device("meta"))
     >>> long, short = send(both), send(both[:2])

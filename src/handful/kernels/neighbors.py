@@ -1,10 +1,10 @@
 """Neighbour sampling: draw a few edges of each node, hop by hop.
 
-``sample`` does no checks: its graph must be checked already. PyG's operators call the steps of ``sample`` one by one:
-find the rows (``spans``), limit them by time (``until``), pick edges (``pick``), and number the new nodes (``meet``).
-In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper bits are the
-index of the node's tree, if every seed has its own tree. The steps check every row pointer, id, time and weight when
-they read it. So the cost of the checks grows with the sample, not with the graph.
+``sample`` does no checks: the graph must already have been checked. PyG's operators call the steps of ``sample`` one by
+one: find the rows (``spans``), limit them by time (``until``), pick edges (``pick``), and number the new nodes
+(``meet``). In these steps a 64-bit key represents a node. The lower ``TREE`` bits are the id of the node. The upper
+bits are the index of the node's tree, if every seed has its own tree. The steps check every row pointer, id, time and
+weight when they read it. So the cost of the checks grows with the sample, not with the graph.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NODE = (1 << TREE) - 1
 _FEW = 4_000
 """For at most this many rows, one thread is faster than two."""
 _SCAN = 48
-"""For at most this many picks from a row, each pick is compared with the earlier picks. More picks are drawn in one
-pass over the row.
+"""If at most this many edges are picked from a row, each pick is compared with the earlier picks. If more edges are
+picked, they are drawn in one pass over the row.
 """
 
 
@@ -155,10 +155,10 @@ def until(
     Args:
         start, stop: the start and end of the rows; changed in place.
         limit: the latest time that is allowed in each row.
-        time: the time of every edge; if ``of_nodes``, the time of every node.
+        time: the time of every edge, or of every node if ``of_nodes``.
         col: the node at the other end of every edge.
         of_nodes: whether the time of an edge is the time of its node in ``col``.
-        last: if not negative, keep at most this many edges of each row, the latest.
+        last: if not negative, keep only the latest edges of each row, at most this many per row.
     """
     bad = _over(_until, len(start), threads, start, stop, limit, time, col, of_nodes, last)
     if bad >= 0:
@@ -195,7 +195,8 @@ def _distinct(start: int, degree: int, key: int, out: Any) -> None:
 def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
     """Draw distinct edges, one after the other, with probability ∝ weight: the edges with the largest log(u) / w.
 
-    ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 come last.
+    ``out`` is a heap with the edge of the smallest value on top. Edges of weight 0 are drawn only if there are too few
+    other edges.
     """
     take = out.shape[0]
     rank = np.empty(take)
@@ -286,7 +287,7 @@ def pick(
         replace: whether to draw with replacement. With replacement, every row that has edges gives ``count`` picks.
         weight: the weight of every edge. Probabilities are proportional to weights; ``None`` makes them equal.
         key: the key of the random numbers; the numbers of a row depend on this key and on the row's entry in ``names``.
-        names: int64, an integer that identifies each row; if ``None``, the index of the row.
+        names: int64, an integer that identifies each row; by default, the index of the row.
 
     Raises:
         ValueError: a weight is negative or not finite; or ``replace`` is true, and all weights of a row are 0.
@@ -323,7 +324,8 @@ def heads(
     keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
     limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
 ) -> np.ndarray:  # fmt: skip
-    """The keys of the nodes at the other end of picked edges. A key has the tree index of the edge's row.
+    """The keys of the nodes at the other end of picked edges. Each key has the same tree index as the key of the row
+    from which its edge was picked.
 
     Args:
         keys: the keys of the rows.

@@ -37,9 +37,10 @@ def _rows(lo: int, hi: int, order: Any, indptr: Any, indices: Any, place: Any, n
 class Reach(NamedTuple):
     """The nodes from which given targets can be reached in at most a given number of hops.
 
-    ``order`` has the node ids, nearest first; ids at the same distance ascend. ``counts[k]`` is the number of nodes
-    within k hops. All nodes except those at the largest distance keep their rows: the row of node ``order[i]`` starts
-    at ``indptr[i]``. ``edges[k]`` is the number of edges in the rows of the nodes within k hops.
+    ``order`` lists the node ids by distance, nearest first. Ids at the same distance are in ascending order.
+    ``counts[k]`` is the number of nodes within k hops. All nodes except those at the largest distance keep their rows:
+    the row of node ``order[i]`` starts at ``indptr[i]``. ``edges[k]`` is the number of edges in the rows of the nodes
+    within k hops.
     """
 
     order: Tensor

@@ -28,7 +28,7 @@ class StandIns(NamedTuple):
     """The rows of a sample, together with their stand-ins, and the edges between them."""
 
     rows: Tensor
-    """int64, the row of the sample for each new row; for a stand-in, the row whose neighbours it replaces."""
+    """int64: for each new row, its row in the sample. For a stand-in, this is the row whose neighbours it replaces."""
     level: Tensor
     """int64, the level of each new row: 0 for a row of the sample, 1 for a stand-in."""
     sizes: list[int]
@@ -72,11 +72,12 @@ def _add(lo: int, hi: int, indptr: Any, edges: Any, rows: Any, level: Any, place
 
 
 def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int]) -> StandIns:
-    """Add a stand-in for every row with a positive ``share``; rows are sorted by the number of layers that need them.
+    """Add a stand-in for every row with a positive ``share``. The new rows are sorted by the number of layers that need
+    them.
 
     Row v of the sample is an input of layers 1 to i, for the largest i with v < t_{i-1}. The stand-in of row v is an
-    input of layers 1 to i, for the largest i with v < t_i. A row has its edges in the sample, and an edge from its
-    stand-in, if it has one. A stand-in has one edge, a self-loop.
+    input of layers 1 to i, for the largest i with v < t_i. A row keeps its edges in the sample. If it has a stand-in,
+    an edge from the stand-in is added. A stand-in has one edge, a self-loop.
 
     Args:
         edges: ``indptr``, ``indices`` and ``weight`` (``None`` for ones) of the first t_1 rows of the sample. The other

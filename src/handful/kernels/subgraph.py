@@ -20,8 +20,8 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows,
 BLOCK = 1 << 22
 """The maximum size of a block of rows, counted as rows plus edges."""
 AHEAD = np.uint64(32)
-"""The distance, in edges, at which the part of a source is prefetched: in a large graph, the array of parts does not
-fit in the cache.
+"""The distance, in edges, at which the part of a source is prefetched. Prefetching is needed in a large graph, whose
+array of parts does not fit in the cache.
 
 If the array of parts fits in the cache, prefetching costs only 0.02 ns of the 0.8 ns per edge, so one kernel is used
 for all sizes.
@@ -32,9 +32,11 @@ class Cut(NamedTuple):
     """For a block of rows: the edges whose two ends are in the same part, sorted by part."""
 
     row_first: np.ndarray
-    """``(m + 1,)``: part p has rows ``row_first[p]`` to ``row_first[p + 1] - 1``, ascending."""
+    """``(m + 1,)``: the rows of part p are entries ``row_first[p]`` to ``row_first[p + 1] - 1`` of ``degree``, in
+    ascending order of their node ids.
+    """
     edge_first: np.ndarray
-    """``(m + 1,)``: part p has edges ``edge_first[p]`` to ``edge_first[p + 1] - 1``."""
+    """``(m + 1,)``: the edges of part p are entries ``edge_first[p]`` to ``edge_first[p + 1] - 1`` of ``source``."""
     degree: np.ndarray
     """``(rows,)``, the number of kept edges of each row, in the smallest dtype that fits."""
     source: np.ndarray
@@ -166,8 +168,8 @@ def _members(part: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
 
 
 def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
-    """The node ids of each part from ``lo`` to ``hi - 1``: one ascending int64 array per part. ``part`` is read only
-    once.
+    """The node ids of each part from ``lo`` to ``hi - 1``: one int64 array per part, in ascending order. ``part`` is
+    read only once.
 
     >>> [nodes.tolist() for nodes in members(np.array([0, 1, 0, 2], np.uint8), 0, 2)]
     [[0, 2], [1]]
@@ -235,8 +237,8 @@ def parts(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Yield, for each of the parts 0 to ``m - 1``, its nodes, ``indptr``, ``indices`` and ``values``.
 
-    The edges are read only once. ``part`` has the part of every node of the graph; a node with a value of ``m`` or more
-    is in no part. ``values`` has one value for each edge.
+    The edges are read only once. ``part[v]`` is the part of node v; a node with a value of ``m`` or more is in no part.
+    ``values`` has one value for each edge.
     """
     cuts = [cut(lo, indptr[lo : hi + 1], indices, part, m, values) for lo, hi in row_blocks(indptr)]
     for p, nodes in enumerate(members(part, 0, m)):
@@ -280,8 +282,8 @@ def induced(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The CSR of the subgraph that ``nodes`` induces, in the order of ``nodes``, and the indices of its edges.
 
-    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. The sources of a row ascend if
-    ``nodes`` ascend.
+    The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. If ``nodes`` is in ascending
+    order, so are the sources of each row.
     """
     local = np.full(len(indptr) - 1, -1, np.int32)
     local[nodes] = np.arange(len(nodes), dtype=np.int32)

@@ -66,11 +66,11 @@ def _cut_rows(
         part: int32 ``(N,)``, the part of every node.
         local: int32 ``(N,)``, the index of every node in its own part.
         marks: int64, indices of rows; the last index is the end of the used rows.
-        with_edges: whether the result has the indices of the edges.
+        with_edges: whether the result includes the indices of the edges.
 
     Returns:
-        The start of every row, the sources as ``local`` indices, the indices of the edges, and a copy on the host of
-        ``marks`` and of the starts of the rows at ``marks``.
+        The start of every row, the sources as ``local`` indices, the indices of the edges, and two lists on the host:
+        ``marks``, and the starts of the rows at ``marks``.
     """
     degree = indptr.diff()[node] * used
     pieces = starts_torch((degree + (CHUNK - 1)).div_(CHUNK, rounding_mode="floor"))
@@ -99,9 +99,9 @@ def parts(
     """Iterate over the parts 0 to ``m - 1``: the nodes of the part, its CSR with new node indices from 0, and the
     indices of its edges in the graph.
 
-    The nodes of a part ascend. The indices of the edges are empty unless ``with_edges``. ``part``, ``(N,)``, has the
-    part of every node of the graph; a node with a value of ``m`` or more is in no part. All parts are on the device at
-    the same time.
+    The nodes of a part are in ascending order. The indices of the edges are empty unless ``with_edges``. ``part[v]`` is
+    the part of node v; a node with a value of ``m`` or more is in no part. All parts are on the device at the same
+    time.
     """
     part = part.to(torch.int32).clamp_max_(m)
     own_part, order = torch.sort(part, stable=True)  # the nodes in no part come last

@@ -58,7 +58,8 @@ def _outnumber_cores() -> None:
     """Start more GNU OpenMP threads than there are cores, so that idle OpenMP threads sleep instead of spinning.
 
     ``OMP_WAIT_POLICY=PASSIVE`` has the same effect, but OpenMP reads it only once, when torch is imported. The
-    additional threads belong to a thread of handful that never ends; they also sleep.
+    additional threads sleep too. OpenMP keeps them as long as the thread that started them exists, so handful starts
+    them from a daemon thread that waits until the process ends.
     """
     with open("/proc/self/maps", encoding="utf-8") as maps:
         path = next(line.split(maxsplit=5)[-1].rstrip() for line in maps if "libgomp" in line)
@@ -86,7 +87,9 @@ def get_threads() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Let kernels and torch use ``count`` threads each. Kernels and torch do not run at the same time."""
+    """Let kernels and torch use ``count`` threads each. They do not compete for cores, since kernels and torch do not
+    run at the same time.
+    """
     global _pool, _threads
     if count < 1:
         raise ValueError(f"threads must be at least 1, got {count}")

@@ -39,7 +39,7 @@ class Sweep(NamedTuple):
     eccentricity: np.ndarray
     """The largest distance to a reachable node."""
     farthest: np.ndarray
-    """The node at the largest distance; if there are several, the node with the smallest id."""
+    """The node at the largest distance. If there are several such nodes, it is the one with the smallest id."""
 
 
 @kernel

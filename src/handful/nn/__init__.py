@@ -62,6 +62,6 @@ def make_model(name: str, in_features: int, out_features: int, **options: Any) -
 
 
 def model_name(model: nn.Module | type[nn.Module]) -> str | None:
-    """The name that ``make_model`` has for the class of this model; ``None`` for a class that is not registered."""
+    """The name under which the class of ``model`` is registered; ``None`` if it is not registered."""
     kind = model if isinstance(model, type) else type(model)
     return next((name for name, cls in MODELS.items() if kind is cls), None)

@@ -36,7 +36,9 @@ class Stack(Network):
 
     @abstractmethod
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
-        """Compute layer ``i``: the input has a row for every source of ``adj``, the output a row for every target."""
+        """Compute layer ``i``: the input has a row for every source of ``adj``, and the output has a row for every
+        target.
+        """
 
     @abstractmethod
     def head(self, h: Tensor) -> Tensor:
@@ -88,7 +90,7 @@ class Stack(Network):
 
 
 class NormAct(nn.Module):
-    """norm → ReLU → dropout, in one pass. If ``relu`` is false, norm → dropout."""
+    """norm → ReLU → dropout, in one pass. If ``relu`` is false, the ReLU is left out."""
 
     def __init__(self, norm: Norm, features: int, p: float, relu: bool = True) -> None:
         super().__init__()
@@ -246,7 +248,7 @@ def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
     """Whether A(XW) is cheaper than (AX)W. The cost model counts one gathered value as eight multiplications.
 
     If X needs a gradient, A(XW) is chosen even if it costs up to 10% more, since it stores no AX for the backward pass.
-    If X needs no gradient, (AX)W has no aggregation in the backward pass.
+    If X needs no gradient, (AX)W needs no aggregation in the backward pass.
     """
     if not adj.in_memory:
         return False  # X is read by blocks: every chunk of targets would compute X W again

@@ -105,8 +105,8 @@ class Network(nn.Module, ABC):
     @property
     @abstractmethod
     def whole_layers(self) -> int:
-        """How many of the first layers need all nodes of a batch, as for the statistics of BatchNorm in training mode.
-        If this number is 0, nodes more than ``depth`` hops from every target have no effect.
+        """How many of the first layers need all nodes of a batch, for example for the statistics of BatchNorm in
+        training mode. If this number is 0, nodes more than ``depth`` hops from every target have no effect on the loss.
         """
 
     def too_small(self, batch: Batch) -> bool:
@@ -284,7 +284,7 @@ def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activa
 
 
 def device_of(block: Sequence[nn.Module]) -> torch.device:
-    """The device that has the parameters of a layer."""
+    """The device of the parameters of a layer."""
     return next(chain(*(module.parameters() for module in block))).device
 
 

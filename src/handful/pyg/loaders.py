@@ -1,8 +1,8 @@
 """PyG's own loaders, with handful's operators instead of pyg-lib and torch-sparse.
 
 One difference: each batch has its own random stream. The seed of this stream depends only on the seed of the epoch and
-on the batch's seed nodes (for GraphSAINT, on the index of the batch). So ``num_workers`` does not change the batches,
-unless workers are persistent.
+on the batch's seed nodes. For GraphSAINT, it depends on the index of the batch instead of the seed nodes. So
+``num_workers`` does not change the batches, unless workers are persistent.
 """
 
 from __future__ import annotations

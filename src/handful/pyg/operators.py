@@ -122,8 +122,8 @@ def neighbor_sample(
     of edges per hop.
 
     See ``handful.pyg.sampling.sample``. ``flags`` and ``options`` are the arguments of ``hetero_neighbor_sample`` from
-    ``csc`` to the last one. If ``directed`` is false, the result has all edges between the sampled nodes, and the list
-    of edges per hop is empty.
+    ``csc`` to the last one. If ``directed`` is false, the result contains all edges between the sampled nodes, and the
+    list of edges per hop is empty.
 
     >>> rowptr, col = torch.tensor([0, 2, 2, 2]), torch.tensor([1, 2])
     >>> neighbor_sample(rowptr, col, torch.tensor([0]), [-1])[2:]

@@ -195,7 +195,7 @@ class RandomNodeLoader(DataLoader[Any]):
         return out
 
     def _dim(self, key: str, value: Any) -> int:
-        """The dimension along which PyG slices an attribute; for a ``HeteroData``, always the first."""
+        """The dimension along which PyG slices an attribute. For a ``HeteroData``, it is always the first dimension."""
         return int(self.data.__cat_dim__(key, value)) if isinstance(self.data, Data) else 0
 
 

@@ -33,8 +33,8 @@ class Relation:
     replace: bool = False
     weight: np.ndarray | None = None
     time: np.ndarray | None = None
-    """The time of every edge; if ``of_nodes`` is true, the time of every node of type ``cols``. The edges of each row
-    must be sorted by time.
+    """The time of every edge, or of every node of type ``cols`` if ``of_nodes`` is true. The edges of each row must be
+    sorted by time.
     """
     of_nodes: bool = False
     seed_time: np.ndarray | None = None
@@ -84,8 +84,8 @@ class Sampled(NamedTuple):
     """
 
     def nodes(self, kind: str, with_trees: bool = False) -> np.ndarray:
-        """The ids of the nodes of type ``kind``, ``(N,)``. If ``with_trees``, ``(N, 2)``: the index of the node's tree,
-        and the node id.
+        """The ids of the nodes of type ``kind``, ``(N,)``. If ``with_trees``, the result is ``(N, 2)``: the index of
+        the node's tree, and the node id.
         """
         keys = self.known[kind].keys[: self.known[kind].count]
         return np.stack([keys >> TREE, keys & NODE], axis=1) if with_trees else keys & NODE

@@ -41,7 +41,7 @@ Linear, convolution, norm and ReLU.
 
 
 Step = tuple[str, Any]
-"""One step of a forward pass: its letter in ``STACK``, and its module; for dropout, the rate."""
+"""One step of a forward pass: its letter in ``STACK``, and its module or, for dropout, its rate."""
 
 
 def accelerate(model: nn.Module) -> Backbone:

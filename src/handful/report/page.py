@@ -63,8 +63,8 @@ def read_findings(folder: Path) -> tuple[list[Finding], dict[str, str]]:
 
 
 def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str, str] | None = None) -> str:
-    """Render the page as HTML. ``title`` is the title of a page with several findings; a single finding has its own
-    title.
+    """Render the page as HTML. ``title`` is the title of a page with several findings. A page with a single finding has
+    the title of the finding.
     """
     charts: list[dict[str, Any]] = []
     sections = []

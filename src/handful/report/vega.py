@@ -1,7 +1,7 @@
 """Convert a chart to a Vega-Lite specification. The HTML page draws the specification in the browser; ``draw`` draws it
 into a file.
 
-``assets/chart.json`` has the common style of all charts. This module adds the data, the scales and the titles.
+``assets/chart.json`` contains the common style of all charts. This module adds the data, the scales and the titles.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from handful.finding import Axis, Chart, Finding, Mark, Series, View
 
 ASSETS = files("handful.report") / "assets"
 COLORS: dict[str, list[str]] = json.loads((ASSETS / "colors.json").read_text(encoding="utf-8"))
-"""The light and the dark value of each colour, by name. A specification has the light colours. The page replaces them
-by CSS variables.
+"""The light and the dark value of each colour, by name. A specification uses the light colours, and the page replaces
+them by CSS variables.
 """
 LIGHT = {name: light for name, (light, _) in COLORS.items()}
 PALETTE = [*LIGHT.values()][5:]
@@ -104,8 +104,8 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
 
 
 def legend_of(view: View) -> list[tuple[str, str, bool]]:
-    """The legend of a view: for each series its name, its colour, and whether its numbers are from the paper. Empty if
-    no legend is needed.
+    """The legend of a view: for each series its name, its colour, and whether its numbers are from the paper. The
+    result is empty if no legend is needed.
     """
     view = _named_categories(view)
     own = all(set(series.x) <= {series.name} for series in view.series)
@@ -115,7 +115,8 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Draw ``spec(chart)`` into the file ``path``. Its suffix determines the format: ``svg``, ``png`` or ``pdf``.
+    """Draw ``spec(chart)`` into the file ``path``. The suffix of the file determines the format: ``svg``, ``png`` or
+    ``pdf``.
 
     Raises:
         HandfulError: the file has another suffix.
@@ -128,8 +129,8 @@ def draw(chart: Chart, path: Path) -> None:
 
 
 def write_charts(finding: Finding, folder: Path) -> list[Path]:
-    """Draw every chart of ``finding`` into files in ``folder``: the first view, or all panels, as ``NAME.svg``; each
-    other view as ``NAME-VIEW.svg``.
+    """Draw every chart of ``finding`` into files in ``folder``: the first view, or all panels, as ``NAME.svg``. Each
+    other view is drawn as ``NAME-VIEW.svg``.
     """
     written = []
     for chart in finding.charts:
@@ -307,8 +308,8 @@ def _axis(view: View, which: str, width: int) -> dict[str, Any]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """The ticks of a log axis: powers of ten and, if there is room, 2 and 5 times the powers of ten. Empty if fewer
-    than two of them are in the range.
+    """The ticks of a log axis: powers of ten and, if there is room, 2 and 5 times the powers of ten. The result is
+    empty if fewer than two ticks are in the range.
 
     >>> _log_ticks(0.03, 4), _log_ticks(3, 2e7), _log_ticks(1.1, 1.9)
     ([0.05, 0.1, 0.2, 0.5, 1.0, 2.0], [10.0, 100.0, 1000.0, 10000.0, 100000.0, 1000000.0, 10000000.0], [])
@@ -323,8 +324,8 @@ def _log_ticks(low: float, high: float) -> list[float]:
 
 
 def _bands(view: View) -> dict[str, Any]:
-    """The scale of an axis of categories. The padding keeps bars narrow if there are few, and keeps the bars of a
-    category together.
+    """The scale of an axis of categories. The padding keeps bars narrow if there are only a few bars, and keeps the
+    bars of a category together.
     """
     alone = max(0.3, 1 - 0.12 * len(view.x.of)) if view.mark == "bar" else 0.0
     inner = 0.3 if _crowded(view) else alone
@@ -345,8 +346,8 @@ def _category_labels(names: Sequence[str]) -> dict[str, Any]:
 
 
 def domain(view: View, which: str) -> tuple[float, float]:
-    """The lower and upper end of a numeric axis, with padding. Bars start at 0; on a log scale, below
-    the lowest value.
+    """The lower and upper end of a numeric axis, with padding. Bars start at 0. On a log scale, they start below the
+    lowest value.
     """
     axis: Axis = getattr(view, which)
     fields = ("x",) if which == "x" else ("y", "low", "high")

@@ -28,9 +28,9 @@ class Ladies(Sampler):
     """LADIES (paper, appendix): layer-dependent importance sampling.
 
     An epoch visits every training node once, ``batch_size`` targets per step. Let P = row-normalised A + I. Each layer,
-    from the top down, draws nodes without replacement, with p_u ∝ Σ_v P_vu², where v are the nodes of the layer above.
-    The layer also keeps the step's targets, and aggregates with the row-normalised P / p; see
-    ``handful.kernels.layerwise``. Edge weights are part of A. The loss is the mean over the targets. The evaluation
+    from the top down, draws nodes without replacement, with p_u ∝ Σ_v P_vu², where v runs over the nodes of the layer
+    above. The layer also keeps the step's targets, and aggregates with the row-normalised P / p; see
+    ``handful.kernels.layerwise``. A contains the edge weights. The loss is the mean over the targets. The evaluation
     uses P on the full graph.
 
     As in the original, a layer does not keep the nodes of the layer above. A model layer that also uses a node's own

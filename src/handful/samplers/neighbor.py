@@ -1,4 +1,4 @@
-"""Neighbour sampling: a batch has some training nodes and, hop by hop, a few neighbours of each node."""
+"""Neighbour sampling: a batch contains some training nodes and, hop by hop, a few neighbours of each node."""
 
 from __future__ import annotations
 

@@ -140,7 +140,8 @@ def strata(graph: Graph) -> np.ndarray:
 
 
 def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_last: bool = False) -> np.ndarray:
-    """Draw a random split into ``m`` parts with equal numbers of nodes from each stratum, up to one node.
+    """Draw a random split into ``m`` parts. For each stratum, the numbers of its nodes in the parts differ by at most
+    one.
 
     Return the part of each node.
     """

@@ -21,7 +21,7 @@ from handful.samplers.base import Sampler, Size, check_options, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
-"""The maximum number of node visits per step, since a step keeps all visits in memory."""
+"""The maximum number of node visits per step. There is a maximum, since a step keeps all visits in memory."""
 _known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
@@ -73,7 +73,7 @@ class RandomWalks(Sampler):
                 yield normalized(graph, nodes, counts)
 
     def visited(self, graph: Graph, *keys: int) -> np.ndarray:
-        """The distinct nodes that the walks visit, ascending. ``keys`` are the keys of the random stream."""
+        """The distinct nodes that the walks visit, in ascending order. ``keys`` are the keys of the random stream."""
         return np.unique(self.walks(graph, *keys))
 
     def walks(self, graph: Graph, *keys: int) -> np.ndarray:
@@ -101,7 +101,9 @@ class Counts:
 
 
 def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
-    """Sample subgraphs until they have ``coverage`` · |V| nodes in total; count how often each node and edge occurs."""
+    """Sample subgraphs until they contain ``coverage`` · |V| nodes in total, and count how often each node and edge
+    occurs.
+    """
     node_count, edge_count = np.zeros(graph.num_nodes, np.int32), np.zeros(graph.num_edges, np.int32)
     seen = subgraphs = 0
     while seen < sampler.coverage * graph.num_nodes:

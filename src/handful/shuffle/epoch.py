@@ -68,7 +68,8 @@ def shuffle_epoch(
 ) -> Iterator[Batch]:
     """Make the batches of an epoch. The anonymous memory of the whole process stays within ``memory`` bytes.
 
-    The batches equal the results of ``training_sample``, ``trim`` and ``make_batch`` for every part.
+    The batches are the same as if ``training_sample``, ``trim`` and ``make_batch`` were applied, in this order, to
+    every part.
 
     Args:
         graph: a graph on the CPU; the arrays of a large graph are memory-mapped.
@@ -287,7 +288,7 @@ def fetch(array: np.ndarray, lo: int, hi: int) -> None:
 
 
 def fetch_rows(array: np.ndarray, rows: np.ndarray) -> None:
-    """Call ``fetch`` for ``rows``, which must ascend. Rows that are close together are read together."""
+    """Call ``fetch`` for ``rows``, which must be in ascending order. Rows that are close together are read together."""
     if len(rows) == 0:
         return
     apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1

@@ -1,8 +1,8 @@
 """Training and exact inference on a graph in shards: ranks exchange edges and features once per epoch.
 
 At the start of an epoch every rank splits all nodes into the same parts, and reads its own rows once. Each rank sends
-the edges inside a part to the rank that computes the part. Shards have consecutive nodes, so the edges from ranks 0, 1,
-… are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
+the edges inside a part to the rank that computes the part. Shards contain consecutive nodes, so the edges from ranks 0,
+1, … are the rows of the part in order. The batch has the same bytes as with one process. The rank that computes a part
 trims the batch, and requests the needed feature rows from the other ranks. During the epoch, ranks exchange only
 gradients.
 """
@@ -64,8 +64,8 @@ def shard_batches(
 
 
 def send(graph: ShardedGraph, deal: Deal, parts: Sequence[Sequence[int]]) -> list[Survivors]:
-    """Send the kept edges of this rank's rows to the ranks that compute their parts. Return the edges of the parts that
-    this rank computes. ``parts[r]`` lists the parts that rank r computes.
+    """Send each kept edge of this rank's rows to the rank that computes the part of the edge. Return the edges of the
+    parts that this rank computes. ``parts[r]`` lists the parts that rank r computes.
     """
     indptr, indices = graph.indptr.numpy(), graph.indices.numpy()
     values = None if graph.edge_weight is None else graph.edge_weight.numpy()
@@ -163,7 +163,7 @@ def own_rows(graph: ShardedGraph) -> Adjacency:
 def renumber(rows: Adjacency) -> tuple[Tensor, Adjacency]:
     """Renumber the nodes of some rows. Return the nodes in their new order, and the edges with the new indices.
 
-    The new order has the targets first, and then all other sources.
+    In the new order, the targets come first, followed by all other sources.
     """
     assert rows.source_degree is not None
     first, count, sources = rows.offset, rows.num_targets, rows.indices.numpy()

@@ -39,9 +39,9 @@ class Scratch:
     """A store of arrays, by name and part. Each array consists of pieces: ``append`` adds a piece, and ``take`` returns
     and removes the pieces, in order.
 
-    Pieces stay in memory until ``spill`` makes room. ``spill`` moves the pieces of the last parts, which are needed
-    last, to files, one file for each name. A file has no name in its folder, so nothing remains if the process is
-    killed. The space of a file is released after its last piece is taken.
+    Pieces stay in memory until ``spill`` makes room. ``spill`` moves pieces to files, one file for each name. It begins
+    with the pieces of the last parts, which are needed last. A file has no name in its folder, so nothing remains if
+    the process is killed. The space of a file is released after its last piece is taken.
 
     Args:
         folder: the folder of the files; ``None`` for the system's folder for temporary files (``$TMPDIR``).

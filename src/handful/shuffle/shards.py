@@ -1,8 +1,9 @@
 """A graph in shards: every rank opens only the rows of its own nodes.
 
-A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard has the rows of
-consecutive nodes: their incoming edges (sources are ids of the whole graph), features, labels and masks. The header has
-the first node of every shard, and the identity of the whole graph, so that shards of two graphs are never mixed.
+A shard is a folder of ``.npy`` files and a JSON header with checksums, like a saved graph. A shard contains the rows of
+consecutive nodes: their incoming edges (sources are ids of the whole graph), features, labels and masks. The header
+contains the first node of every shard, and the identity of the whole graph, so that shards of two graphs are never
+mixed.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ ARRAYS = ("indptr", "indices", "edge_weight", *ROWS)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShardedGraph(Graph):
-    """The graph on one rank: topology and features of its own nodes, labels and masks of all nodes.
+    """The graph on one rank: topology and features of its own nodes, and labels and masks of all nodes.
 
-    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` has
+    Methods that need the edges or the features of other ranks raise an error. ``handful.shuffle.over_ranks`` provides
     the functions for training and inference on such a graph.
     """
 
@@ -105,7 +106,7 @@ def is_sharded(path: str | Path) -> bool:
 def shard(graph: Graph, path: str | Path, shards: int) -> Path:
     """Write ``graph`` to the folder ``path`` in shards (``shard-0``, ``shard-1``, …), completely or not at all.
 
-    Every shard has consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
+    Every shard contains consecutive nodes. Shards have about the same number of bytes. A rank needs only its own shard.
 
     Args:
         graph: a graph with features, labels and a split.
@@ -153,7 +154,9 @@ def shard(graph: Graph, path: str | Path, shards: int) -> Path:
 
 
 def even_cuts(graph: Graph, shards: int) -> list[int]:
-    """The first node of each shard, followed by N. Shards have about the same size in bytes, and at least one node."""
+    """The first node of each shard, followed by N. Shards have about the same size in bytes, and each shard has at
+    least one node.
+    """
     n = graph.num_nodes
     if not 1 <= shards <= n:
         raise GraphError(f"{graph.name} has {n} nodes, and cannot be cut into {shards} shards: use 1 to {n}")

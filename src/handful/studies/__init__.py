@@ -54,7 +54,8 @@ def study_names() -> dict[str, str]:
 
 
 def run_study(name: str, request: Request) -> Finding:
-    """Run a study, and return its finding. Its facts include the budget, the seeds and the device of the request.
+    """Run a study, and return its finding. The facts of the finding include the budget, the seeds and the device of the
+    request.
 
     >>> run_study("degree-law", Request(budget="smoke")).name
     'degree-law'

@@ -41,7 +41,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
 
     Args:
         summary: the results of the experiment.
-        folder: the folder of its records.
+        folder: the folder of the experiment's records.
         memory: the memory budget of the run, if any. If there is a budget, no baselines are trained.
         baselines: whether to train baselines.
     """
@@ -192,8 +192,8 @@ def say_summary(summary: Summary, metric: Metric) -> str:
 
 
 def describe_labels(graph: Graph) -> str:
-    """Describe the task of a graph, its positive class, and the classes without training or validation nodes. Empty if
-    there is nothing to say.
+    """Describe the task of a graph, its positive class, and the classes without training or validation nodes. The text
+    is empty if there is nothing to say.
     """
     if graph.kind == "regression":
         return f"labels are numbers to predict (regression), judged by {spaced(graph.metric)}"

@@ -34,7 +34,7 @@ BASELINES = "baselines.json"
 NODES = 20_000
 """The maximum number of training nodes to which a scikit-learn model is fitted."""
 COLUMNS = 256
-"""The maximum number of features. If there are more, they are replaced by this many principal components of the
+"""The maximum number of input features. If there are more, they are replaced by this many principal components of the
 ``WIDEST`` features with the largest variance.
 """
 WIDEST = 1024
@@ -143,13 +143,15 @@ class _Columns:
         self.fits = 3 * min(COLUMNS, graph.num_features) * graph.num_nodes <= LARGEST
 
     def table(self, near: bool) -> Tensor:
-        """The features of the nodes, float32 ``(N, columns)``; if ``near``, also the features of their neighbours."""
+        """The features of the nodes, float32 ``(N, columns)``. If ``near``, the features of their neighbours are
+        included.
+        """
         return self.with_neighbours if near else self.own
 
     @cached_property
     def own(self) -> Tensor:
-        """The features of the nodes after ``_in_one_unit``. If there are more than ``COLUMNS`` features, their
-        principal components.
+        """The features of the nodes after ``_in_one_unit``. If there are more than ``COLUMNS`` features, the result is
+        their principal components.
         """
         assert self.graph.x is not None
         x = self.graph.x.to(torch.float32)
@@ -193,8 +195,8 @@ def targets(graph: Graph) -> tuple[Tensor, Tensor]:
 
 
 def prior(graph: Graph) -> Tensor:
-    """The fraction of each class or label among the training nodes, float32 ``(1, K)``; for a regression, the mean
-    target.
+    """The fraction of each class or label among the training nodes, float32 ``(1, K)``. For a regression, it is the
+    mean target.
     """
     y, known = targets(graph)
     return y.sum(0, keepdim=True) / known.sum(0, keepdim=True).clamp_min(1)
@@ -283,8 +285,8 @@ def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
 
 
 def best_of(found: Sequence[Baseline], metric: Metric) -> Baseline:
-    """The baseline with the best validation metric. If there are no validation nodes, the baseline with the best test
-    metric.
+    """The baseline with the best validation metric. If there are no validation nodes, it is the baseline with the best
+    test metric.
     """
     judged = "test" if found[0].val != found[0].val else "val"
     return reduce(lambda best, o: o if metric.better(getattr(o, judged), than=getattr(best, judged)) else best, found)

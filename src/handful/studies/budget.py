@@ -1,8 +1,8 @@
 """The options of a study (``Request``), the amount of training for each budget, and the experiments that studies run.
 
-The budget ``paper`` has the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small
+The budget ``paper`` uses the settings of the paper's tables. ``laptop`` and ``smoke`` work for any graph, with a small
 model, few epochs, and the same learning rate and dropout for all methods. These two budgets make the same comparisons
-as ``paper``, but do not reach its accuracies.
+as ``paper``, but do not reach the accuracies of ``paper``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Request:
             object.__setattr__(self, "seeds", BUDGETS[self.budget])
 
     def graph_or(self, paper: str) -> str:
-        """The graph of the request. If it has none: ``debian``, or the graph ``paper`` if the budget is ``paper``."""
+        """The graph of the request. If the request has none, the result is ``debian``, or the graph ``paper`` if the
+        budget is ``paper``.
+        """
         return self.graph or (paper if self.budget == "paper" else "debian")
 
     def each(self, items: Sequence[T], word: Callable[[T], str] = str) -> Iterator[T]:
@@ -125,16 +127,16 @@ SMOKE = Scale(hidden=16, layers=3, epochs=2)
 
 
 def scaled(request: Request, laptop: Scale) -> Scale:
-    """The scale for the budget of the request: ``SMOKE`` or ``laptop``, with the epochs of the request
-    if it has any.
+    """The scale for the budget of the request: ``SMOKE`` or ``laptop``, with the epochs of the request, if the request
+    sets them.
     """
     scale = SMOKE if request.budget == "smoke" else laptop
     return replace(scale, epochs=request.epochs or scale.epochs)
 
 
 def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experiment:
-    """The experiment that trains a model with a sampler at this scale. Neighbour sampling has fewer epochs (``SLOWER``)
-    than all other samplers.
+    """The experiment that trains a model with a sampler at this scale. Neighbour sampling gets fewer epochs
+    (``SLOWER``) than all other samplers.
 
     For SGFormer, ``scale.layers`` is the number of GCN layers, and there is one attention layer.
     """
@@ -164,9 +166,9 @@ def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Expe
 
 
 def adapt(request: Request, experiment: Experiment) -> Experiment:
-    """``experiment`` with the root, the seeds and the device of the request, and with the number of evaluations of its
-    budget. The split of the request applies only if ``experiment`` has none. If the device is a GPU and the paper split
-    the layers over several GPUs, this experiment does so too.
+    """``experiment`` with the root, the seeds and the device of the request. The budget of the request determines how
+    often the model is evaluated. The split of the request applies only if ``experiment`` has none. If the device is a
+    GPU and the paper split the layers over several GPUs, this experiment does so too.
     """
     return experiment.with_(
         split=experiment.split or request.split,

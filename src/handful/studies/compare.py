@@ -31,7 +31,7 @@ SCALE = Scale(hidden=128, layers=3, epochs=40)
 PREPARED = Measure("prepare_seconds", "Prepared (s)", "{:.1f}".format)
 STEPS_MADE = Measure("steps", "Steps", "{:,.0f}".format)
 ALIKE = 1.1
-"""Two numbers of steps count as equal if their ratio is at most this number."""
+"""Two numbers of steps count as equal if the larger one is at most this many times the smaller one."""
 STEPS = 8
 """The number of batches per epoch for samplers with the option ``batch_size``."""
 
@@ -42,10 +42,11 @@ Options = Mapping[str, Mapping[str, Any]]
 def choose_methods(options: Options, layers: int, graph: Graph | None = None) -> dict[str, dict[str, Any]]:
     """Complete the options of each method, and check them.
 
-    ``rns-mean-field`` has the options of ``rns`` by default. The budget of LADIES gets one entry per layer of the
+    ``rns-mean-field`` gets the options of ``rns`` by default. The budget of LADIES gets one entry per layer of the
     model. If ``graph`` is given, neighbour sampling and LADIES get ``STEPS`` batches per epoch, about as many as the
-    other methods. With their default batch size of about a thousand targets, these two would take ten times as many
-    steps, and ten times as long, as RNS. The paper instead gives neighbour sampling a fiftieth of the epochs.
+    other methods. With their default batch size of about a thousand targets, these two methods would make ten times as
+    many steps as RNS, and would take ten times as long. The paper instead gives neighbour sampling a fiftieth of the
+    epochs.
     """
     defaults: dict[str, dict[str, Any]] = {"ladies": {"budget": (Ladies().budget[0],) * layers}}
     if graph is not None:
@@ -88,7 +89,7 @@ def compare_samplers(
     baselines: bool = True,
 ) -> Finding:
     """Train one job per method, and compare the results. Each job trains in its own process, in a subfolder of ``out``.
-    ``equal`` is as in ``pace``. If ``baselines``, the finding also has baselines, on the split of the first seed.
+    ``equal`` is as in ``pace``. If ``baselines``, the finding also contains baselines, on the split of the first seed.
     """
     experiment, jobs = next(iter(jobs.values())), pace(jobs, equal, out)
     grid = Grid(entries_of(jobs), run_jobs(jobs, out, executor, progress))
@@ -149,7 +150,7 @@ def samplers(request: Request) -> Finding:
 
 
 def entries_of(jobs: Mapping[str, Experiment]) -> dict[str, Entry]:
-    """An entry for each method, with the paper's numbers if the paper has this graph and metric."""
+    """An entry for each method, with the paper's numbers if the paper reports this graph and metric."""
     result = {}
     for method, job in jobs.items():
         named = sources().get(job.graph)

@@ -32,8 +32,8 @@ from handful.vocabulary import TERMS, hues, spaced, title, words
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
 AMOUNT = {"smoke": {"batches": 4, "seeds": 2}, "laptop": {"batches": 50, "seeds": 10}}
-"""The number of batches (50 in the paper) and of random initialisations (100 in the paper), for each budget. Each
-initialisation has new samples.
+"""For each budget, the number of batches (50 in the paper) and the number of random initialisations (100 in the paper).
+Each initialisation is measured on new samples.
 """
 ADAM_SCALE = Scale(hidden=64, layers=3, epochs=40)
 LOOKS = 10
@@ -203,8 +203,8 @@ def along_adam(request: Request) -> Finding:
 
 
 def mean_terms(runs: Sequence[Sequence[tuple[int, ImplicitTerms]]]) -> dict[str, list[float]]:
-    """The mean of every term over the seeds, at each measured epoch. ``epoch`` has these epochs, and ``share`` has them
-    as a percentage of the last epoch.
+    """The mean of every term over the seeds, at each measured epoch. ``epoch`` lists these epochs, and ``share`` lists
+    them as percentages of the last epoch.
     """
     epochs = [epoch for epoch, _ in runs[0]]
     result: dict[str, list[float]] = {"epoch": [*map(float, epochs)], "share": [100 * e / epochs[-1] for e in epochs]}

@@ -45,7 +45,9 @@ def start(folder: Path, threads: int, cwd: str | None = None, env: dict[str, str
 
 @dataclass
 class Local:
-    """Runs jobs as processes on this machine, at most ``workers`` at a time. They share the threads of the machine."""
+    """Runs jobs as processes on this machine, at most ``workers`` at a time. These processes share the threads of the
+    machine.
+    """
 
     workers: int = 1
 
@@ -59,8 +61,8 @@ LOCAL = Local()
 
 
 class Ray:
-    """Runs jobs on a Ray cluster: the cluster at ``RAY_ADDRESS``; if this is not set, a running cluster on this
-    machine; otherwise a new cluster that has only this machine.
+    """Runs jobs on a Ray cluster. If ``RAY_ADDRESS`` is set, it is the cluster at this address. Otherwise, it is a
+    cluster that is running on this machine or, if there is none, a new cluster that has only this machine.
 
     A job uses as many CPUs as this process has threads, but no more than the largest machine has.
     """

@@ -104,7 +104,7 @@ def explain(
 
 
 def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:
-    """Measure how much worse the validation metric becomes if a column is permuted, for each column. Also return the
+    """For each column, measure how much worse the validation metric becomes if the column is permuted. Also return the
     metric.
     """
     assert graph.x is not None
@@ -128,7 +128,7 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
 
 def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tuple[str, float, dict[str, float]]:
     """Explain the prediction for a node. Return a description of the predicted value, the value, and the effect of each
-    column and neighbour on it.
+    column and neighbour on this value.
 
     For classification, the value is the probability of the most probable class, in percent. At most ``MOST_NEIGHBOURS``
     neighbours are measured, those with the largest edge weights first. A neighbour is named by its id and its label, if

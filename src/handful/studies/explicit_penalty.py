@@ -38,7 +38,7 @@ size α have the same flow time.
 def run(request: Request) -> Finding:
     """One step per epoch with an explicit penalty α/4·R(w), compared with one step per part.
 
-    All regimes use RNS batches, and SGD without momentum or dropout. They differ only in their updates.
+    All regimes use RNS batches, and SGD without momentum or dropout. The regimes differ only in their updates.
     """
     epochs, hidden = EPOCHS[request.budget], HIDDEN[request.budget]
     base = Experiment(request.graph or "debian", sampler=RandomNodes(PARTS), optimizer="sgd", epochs=epochs)
@@ -75,7 +75,7 @@ def run(request: Request) -> Finding:
 
 
 def conclude(results: Mapping[str, Sequence[Mapping[str, float]]], metric: Metric) -> str:
-    """Describe the gain of one step per part, and of the penalty, over one step per epoch of the same flow time."""
+    """Describe how much one step per part and the penalty each gain over one step per epoch with the same flow time."""
     chained, _, plain, penalised, _ = ([one["test"] for one in runs] for runs in results.values())
     steps, penalty = (metric.text(mean_ci95(np.subtract(tests, plain))) for tests in (chained, penalised))
     return f"Over one step of equal flow time, per-part steps gain {steps} {metric.unit}, and the penalty {penalty}."

@@ -65,7 +65,7 @@ class Measure:
 
     @property
     def of_metric(self) -> bool:
-        """Whether this measure is the test metric or the validation metric."""
+        """True for the test metric and the validation metric, false for all other measures."""
         return self.key in ("test", "val")
 
 
@@ -161,8 +161,8 @@ class Grid:
         return self.outcomes[self.job(row, column)]
 
     def value(self, job: str, measure: str = "test") -> Any:
-        """The value of a measure for a job: one of its facts, or an estimate over its seeds, which is ``None`` for a
-        failed job.
+        """The value of a measure for a job: a fact of the job, or an estimate over its seeds. The estimate is ``None``
+        for a failed job.
         """
         facts = self.entries[job].facts
         return facts[measure] if measure in facts else self.outcomes[job].estimate(measure)
@@ -194,7 +194,7 @@ class Grid:
         """Make a table of the test metric, by row and column. The best two values in each row or column (``best_in``)
         are marked.
 
-        If ``apart``, another column has the difference between the last and the first column.
+        If ``apart``, another column shows the difference between the last and the first column.
         """
         rows, columns = self.names("row"), self.names("column")
         ranks: dict[str, int] = {}
@@ -232,8 +232,8 @@ class Grid:
         return Table(heading, [corner, *heads], rows)
 
     def beside(self) -> list[Table]:
-        """Make a table of our numbers beside the paper's numbers, for the jobs that the paper has; no table if there
-        are none.
+        """Make a table of our numbers beside the paper's numbers, for the jobs that are in the paper. If there are no
+        such jobs, there is no table.
         """
         known = {job: entry.paper for job, entry in self.entries.items() if entry.paper}
         measures = {name: one for name, one in BESIDE.items() if any(name in paper for paper in known.values())}
@@ -283,8 +283,8 @@ class Grid:
     ) -> Finding:
         """Make a finding with a table of rows and columns, and a chart with one series for each row or column (``by``).
 
-        By default, the x axis has the names of the columns or rows; ``x`` replaces it by an axis of numbers. The table
-        marks the best values along the x axis.
+        By default, the x axis shows the names of the columns or rows; ``x`` replaces it by an axis of numbers. The
+        table marks the best values along the x axis.
         """
         other: Side = "row" if by == "column" else "column"
         x, where = x or Axis("", of=[title(one) for one in self.names(other)]), where or self.graph
@@ -303,10 +303,11 @@ class Grid:
         payload: Mapping[str, Any] | None = None,
         curves: bool = True,
     ) -> Finding:
-        """Make the finding of the study ``name``. After its tables comes the table of the paper's numbers, and after
-        its charts come the training curves.
+        """Make the finding of the study ``name``. The table of the paper's numbers follows after ``tables``, and the
+        training curves follow after ``charts``.
 
-        In the payload, the key ``records`` has the records of the jobs; ``payload`` has additional entries.
+        In the payload, the key ``records`` contains the records of the jobs. The argument ``payload`` contains
+        additional entries.
         """
         runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
         trained = [run for run in runs if run is not None]

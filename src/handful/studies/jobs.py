@@ -67,10 +67,8 @@ class Outcome:
         return [getattr(run, measure) or 0 for run in runs]
 
     def estimate(self, measure: str) -> dict[str, float] | None:
-        """The mean and 95% CI of a measure over the seeds. For memory, it is the maximum over the seeds, or NaN if
-        memory was not measured.
-
-        ``None`` for a failed job.
+        """The mean and 95% CI of a measure over the seeds. For memory, the result is the maximum over the seeds, or NaN
+        if memory was not measured. For a failed job, the result is ``None``.
         """
         values = self.seeds(measure)
         if measure == "memory" or measure.endswith("_bytes"):
@@ -103,7 +101,7 @@ def run_jobs(
         progress: see ``Progress``.
 
     Raises:
-        RunError: the folder of a job has a different experiment or different data.
+        RunError: the folder of a job contains a different experiment or different data.
     """
     for name, job in jobs.items():
         write_config(out / name / "config.json", job.to_json())

@@ -160,7 +160,7 @@ def _signed(value: dict[str, float]) -> str:
 
 
 def degrees(request: Request) -> Finding:
-    """The degrees in a random part: the exact distribution against samples, and the exponents of part and graph.
+    """The degrees in a random part: exact and sampled distribution, and the exponents of the part and of the graph.
 
     The graph is made undirected. The default graph is debian.
     """

@@ -75,7 +75,7 @@ def recommend(
 def choose_parts(
     experiment: Experiment, out: Path, most: int = MOST, memory: int | None = None, progress: Progress = silent
 ) -> Finding:
-    """Find the recommended m for ``experiment`` by the rule of this module. The finding has all measurements.
+    """Find the recommended m for ``experiment`` by the rule of this module. The finding contains all measurements.
 
     Args:
         experiment: an experiment with a ``RandomNodes`` sampler and at least two seeds.

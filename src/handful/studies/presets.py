@@ -22,8 +22,8 @@ from handful.samplers import make_sampler
 
 
 def architecture(dataset: str, model: str) -> dict[str, Any]:
-    """The options of ``model`` in the architecture benchmark; for ``graphland-sage``, its options on a data set of
-    GraphLand.
+    """The options of ``model`` in the architecture benchmark. For ``graphland-sage``, these are the options on a data
+    set of GraphLand.
     """
     options: dict[str, Any] = read_table("architectures", "subsec:architectures_details").get(model, {})
     if model == "graphland-sage":
@@ -85,7 +85,7 @@ def tuned(dataset: str, model: str, regime: str) -> Experiment:
 def graphland(dataset: str, split: str, method: str) -> Experiment:
     """The experiment on a data set of GraphLand with its split ``rl`` or ``rh``; ``method`` is ``full`` or ``rns``.
 
-    Its device names several GPUs if the paper split the layers over several GPUs.
+    The device of the experiment consists of several GPUs if the paper split the layers over several GPUs.
     """
     cell = read_table("training", "tab:hyperparameters-graphland", dataset, split, method)
     memory = read_table("training", "app:graphland", "memory").get(dataset, {}).get(method, {})
@@ -97,8 +97,8 @@ def graphland(dataset: str, split: str, method: str) -> Experiment:
 
 
 def device_for(preset: Experiment, asked: str) -> str:
-    """If ``asked`` is a GPU and the paper split the layers of ``preset`` over several GPUs, these GPUs; otherwise
-    ``asked``.
+    """If the paper split the layers of ``preset`` over several GPUs and ``asked`` is a GPU, the result is these GPUs.
+    Otherwise, the result is ``asked``.
 
     >>> device_for(graphland("web-topics", "rh", "full"), "cuda"), device_for(sampling("pokec", "rns"), "cuda")
     ('cuda:0,cuda:1', 'cuda')
@@ -157,8 +157,8 @@ def training_space() -> dict[str, list[float]]:
 
 
 def paper_result(table: str, *row: str) -> Any:
-    """The paper's results in the table with the label ``table``, or its entry under the nested keys ``row``. ``None``
-    means out of memory.
+    """The paper's results in the table with the label ``table``, or the entry of this table under the nested keys
+    ``row``. ``None`` means out of memory.
 
     Metrics, ``{"mean": …, "ci95": …}``, and their differences are fractions. Runtimes are in seconds.
 

@@ -140,7 +140,7 @@ def graphland(request: Request) -> Finding:
     """GraphLand: full-graph training against RNS on seven data sets, with few labels (RL) and with many (RH).
 
     The study uses all of these data sets that are on disk, or only ``request.graph``. Unless the budget is ``paper``,
-    this may be any graph that has both splits.
+    ``request.graph`` may be any graph that has both splits.
     """
     names = (request.graph,) if request.graph else GRAPHLAND
     if request.budget == "paper" and names[0] not in GRAPHLAND:

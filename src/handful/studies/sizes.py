@@ -31,7 +31,7 @@ BATCH_SCALE = Scale(hidden=64, layers=3, epochs=40)
 STEPS = {"smoke": (2, 8), "laptop": (2, 4, 8, 16), "paper": (2, 4, 8, 16, 32)}
 """The numbers of batches per epoch. If there are s batches, a batch has 1/s of the training nodes as targets."""
 CLUSTERS = 256
-"""The number of clusters of ClusterGCN. It is large, so that a batch can have nearly any fraction of the clusters."""
+"""The number of clusters of ClusterGCN. It is large, so a batch can contain nearly any fraction of the clusters."""
 FIELD_SCALE = Scale(hidden=64, layers=2, epochs=40)
 WEIGHTS: dict[str, tuple[float | None, ...]] = {"smoke": (None, 0.0, 1.0), "laptop": (None, 0.0, 1.0, 3.0, 10.0)}
 """The values of λ. ``None`` means plain RNS, and 0 means an exact first hop without mean-field neighbours."""
@@ -185,7 +185,7 @@ def batch_size(request: Request) -> Finding:
 
 def spread(grid: Grid, side: str) -> float:
     """The difference between the highest and the lowest test metric within each row or column (``side``), averaged over
-    them.
+    the rows or columns.
     """
     groups: dict[str, list[float]] = {}
     for job, outcome in grid.outcomes.items():

@@ -30,8 +30,8 @@ Lines = Sequence[dict[str, Any]]
 
 
 def epoch_time(lines: Lines) -> float:
-    """The time per epoch, τ = median_j (runtime_{j+1} − runtime_j) / (epoch_{j+1} − epoch_j). NaN if there are fewer
-    than two evaluations.
+    """The time per epoch, τ = median_j (runtime_{j+1} − runtime_j) / (epoch_{j+1} − epoch_j). The result is NaN if
+    there are fewer than two evaluations.
 
     >>> epoch_time([{"epoch": 1, "seconds": 9.0}, {"epoch": 2, "seconds": 10.0}, {"epoch": 4, "seconds": 14.0}])
     1.5
@@ -73,12 +73,12 @@ def crossing(lines: Lines, target: float, higher_is_better: bool = True) -> Cros
 
 
 def speedup(runs: Mapping[str, Sequence[Lines]], target: float, higher_is_better: bool = True) -> dict[str, Any]:
-    """The speedups S = E_s[full-graph quantity] / E_s[RNS quantity], where E_s is the mean over the seeds. ``runs`` has
-    one history per seed for ``full`` and for ``rns``.
+    """The speedups S = E_s[full-graph quantity] / E_s[RNS quantity], where E_s is the mean over the seeds. ``runs``
+    contains one history per seed for ``full`` and for ``rns``.
 
-    The keys of ``SPEEDUPS`` have S_epoch, S_epochs, and S_time with and without start-up. All except S_epoch are NaN if
-    any seed of a method does not reach the target. S_time without start-up is also NaN if RNS always reaches the target
-    at its first evaluation.
+    The entries under the keys of ``SPEEDUPS`` are S_epoch, S_epochs, and S_time with and without start-up. All except
+    S_epoch are NaN if any seed of a method does not reach the target. S_time without start-up is also NaN if RNS always
+    reaches the target at its first evaluation.
     """
     result = {name: [crossing(lines, target, higher_is_better) for lines in own] for name, own in runs.items()}
     reached = {name: sum(one is not None for one in all_) for name, all_ in result.items()}

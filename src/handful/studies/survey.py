@@ -81,7 +81,7 @@ def scale_of(request: Request) -> Scale:
 
 
 def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """The sampler options of every method that give about ``STEPS`` batches per epoch on ``graph``."""
+    """For every method, sampler options that give about ``STEPS`` batches per epoch on ``graph``."""
     n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
     clusters = min(10 * STEPS, n)
     options: dict[str, dict[str, Any]] = {
@@ -206,16 +206,18 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
 
 def whole(grid: Grid) -> list[str]:
-    """The graphs that all methods finished and whose metric is a percentage. Only these can be averaged together."""
+    """The graphs that all methods finished and whose metric is a percentage. Only the results on these graphs can be
+    averaged.
+    """
     jobs = {graph: [grid.outcome(graph, m) for m in grid.names("column")] for graph in grid.names("row")}
     return [graph for graph, own in jobs.items() if all(o.summary is not None and o.metric.percent for o in own)]
 
 
 def rank(grid: Grid) -> dict[str, Any] | None:
-    """Rank the methods. The result has their mean ranks over the graphs in ``whole(grid)``, best first, and the tests
-    of the ranks.
+    """Rank the methods. The result contains their mean ranks over the graphs in ``whole(grid)``, best first, and the
+    tests of the ranks.
 
-    ``None`` if there are fewer than two graphs or fewer than three methods.
+    The result is ``None`` if there are fewer than two graphs or fewer than three methods.
     """
     graphs, methods = whole(grid), grid.names("column")
     if len(graphs) < 2 or len(methods) < 3:

@@ -26,7 +26,7 @@ facets.
 
 @dataclass(frozen=True)
 class Trained:
-    """An experiment that was read from its folder. ``results`` has only the finished seeds."""
+    """An experiment that was read from its folder. ``results`` contains only the finished seeds."""
 
     name: str
     label: str
@@ -99,8 +99,8 @@ LOOKS = {
 
 
 def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
-    """Chart the training curves of each graph: the mean over the seeds as a line, and their range as a band. Many lines
-    are split into facets.
+    """Chart the training curves of each graph: the mean over the seeds as a line, and their range as a band. If there
+    are many lines, they are split into facets.
     """
     charts = []
     for place, graph in enumerate(dict.fromkeys(one.graph for one in runs)):
@@ -118,8 +118,8 @@ def curve_charts(runs: Sequence[Trained]) -> list[Chart]:
 
 
 def _facets(runs: Sequence[Trained]) -> dict[str, list[Trained]]:
-    """Group runs with labels such as "GraphSAGE, RNS" by the part of the label that is not a method. Empty if there are
-    at most ``MOST_LINES`` runs.
+    """Group runs with labels such as "GraphSAGE, RNS" by the part of the label that is not a method. The result is
+    empty if there are at most ``MOST_LINES`` runs.
     """
     pairs = [one.label.rpartition(", ") for one in runs]
     if len(runs) <= MOST_LINES or not all(first for first, _, _ in pairs):

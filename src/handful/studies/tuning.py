@@ -83,7 +83,7 @@ def paper_space(experiment: Experiment, sampler: str, model: str | None = None) 
     """For each configuration of ``sampler``, ``experiment`` with the paper's architecture and training settings.
 
     On GraphLand there is only one configuration, since the number of parts is tuned in the search. If ``model`` is
-    given, there is also only one, with the number of parts of the sampling benchmark.
+    given, there is also only one configuration, with the number of parts of the sampling benchmark.
     """
     make_sampler(sampler)
     space: list[dict[str, Any]] = [{}]
@@ -175,8 +175,8 @@ def search(
 ) -> Best:
     """Run trials until the Optuna study in ``storage``, a URL, has ``trials`` finished trials. Return the best trial.
 
-    ``executor`` runs a trial as a job. The folder of a trial is in ``out``, or among the temporary files if ``out`` is
-    ``None``, and exists only during the trial. Jobs do not use the storage, so other machines need no access to it.
+    ``executor`` runs a trial as a job. The folder of a trial exists only during the trial. It is in ``out``, or among
+    the temporary files if ``out`` is ``None``. Jobs do not use the storage, so other machines need no access to it.
     """
     optuna, states = _optuna(), _optuna().trial.TrialState
     seed = experiment.seeds[0]
@@ -269,7 +269,7 @@ def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequenc
     study also searches m in ``parts``.
 
     Raises:
-        RunError: the study in ``storage`` has another experiment, other data or another search space.
+        RunError: the study in ``storage`` is for another experiment, other data or another search space.
     """
     optuna = _optuna()
     sampler, space = str(experiment.sampler), presets.training_space()
@@ -303,8 +303,8 @@ def comparable(experiment: Experiment) -> dict[str, Any]:
 
 
 def _alone(storage: str) -> AbstractContextManager[Any]:
-    """A lock for the creation of tables in an SQLite file, which would fail if two processes did it at
-    the same time.
+    """A lock for the creation of tables in an SQLite file. Without it, the creation would fail if two processes tried
+    it at the same time.
     """
     if not storage.startswith("sqlite:///"):
         return nullcontext()

@@ -51,8 +51,8 @@ def main(folder: Path, threads: int, began: float) -> None:
 class WarmUp(Callback):
     """Calls ``warm_up`` once per process: in its first run, before the first epoch and before the timing starts.
 
-    The time since ``began`` is written to the file ``startup``, in seconds: imports, data, METIS and kernels. A resumed
-    job keeps the value of its first process.
+    The time since ``began``, in seconds, is written to the file ``startup``. It includes the time for imports, data,
+    METIS and kernels. A resumed job keeps the value of its first process.
     """
 
     def __init__(self, experiment: Experiment, startup: Path, began: float) -> None:

@@ -156,10 +156,11 @@ def edge_removal_sensitivity(
 ) -> tuple[Tensor, list[float]]:
     """Estimate σ_v of every training node from ``epochs`` random partitions. Also return L̄ of every epoch.
 
-    σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t
-    training nodes has weight N_t/(m·t), where m is the number of blocks with training nodes. The paper's σ(w) takes the
-    worst t instead of this average over t. The paper's proof needs only the average, and the average makes the bound
-    tighter. The average is also easy to estimate, since every partition visits each training node once.
+    σ_v is the mean over partitions of ‖f(w, X_B, E_B)[v] − f(w, X, E)[v]‖, where B is the block of v. A block with t of
+    the N_train training nodes has weight N_train/(m·t), where m is the number of blocks with training nodes. The
+    paper's σ(w) takes the worst t instead of this average over t. The paper's proof needs only the average, and the
+    average makes the bound tighter. The average is also easy to estimate, since every partition visits each training
+    node once.
 
     >>> import handful as hf
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))

@@ -122,7 +122,7 @@ def diagnose(
 
 def relation(diagnoses: Sequence[Diagnosis]) -> float:
     """Spearman's rank correlation between |α_Sampl − α_Full| and R(w), over the samplers. The result is NaN if one of
-    them has the same value for all samplers.
+    these two quantities has the same value for all samplers.
 
     >>> import handful as hf
     >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]

@@ -65,7 +65,7 @@ def variance_gradient(
 class VariancePenalty(Callback):
     """Adds ``strength``·R(w) to the training loss. Training must make one step per epoch (``update="epoch"``).
 
-    To replace one step of size α per part, set ``strength`` to α/4. ``history`` has the value of R before each step.
+    To replace one step of size α per part, set ``strength`` to α/4. ``history`` lists the value of R before each step.
     The penalty costs a second forward pass and a double backward pass for every batch.
 
     >>> import handful as hf

@@ -59,11 +59,11 @@ class ImplicitTerms:
 
 @dataclass
 class Welford:
-    """The mean and the variance of a sequence of vectors. The vectors are added one at a time, and only a few are in
-    memory.
+    """The mean and the variance of a sequence of vectors. The vectors are added one at a time, so only a few vectors
+    are in memory at once.
 
-    ``variances`` has (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is their sum. All sums are in float64,
-    since R may be a millionth of ‖ḡ‖².
+    ``variances`` is (1/n)·Σ(g_k − ḡ)² for each component, and ``variance`` is the sum over the components. All sums are
+    in float64, since R may be a millionth of ‖ḡ‖².
 
     >>> running = Welford()
     >>> for value in ([1.0, 0.0], [3.0, 0.0]):
@@ -276,7 +276,7 @@ def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: 
 
 
 def epoch_steps(graph: Graph, sampler: Sampler, seed: int) -> int:
-    """The number of steps in the first epoch: its batches that have training nodes.
+    """The number of steps in the first epoch, which is the number of its batches that have training nodes.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2], [1, 2, 0]], x=torch.eye(3), y=[0, 1, 2], train_mask=range(3))
     >>> epoch_steps(ring, FullGraph(), seed=0)

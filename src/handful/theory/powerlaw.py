@@ -92,8 +92,8 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
     not count.
 
     The direction of edges does not matter. The edges of all layers of a batch are merged into one graph. If every layer
-    has its own nodes (LADIES), the result has an entry for each target of each layer instead: the number of its edges,
-    without the edge from itself.
+    has its own nodes (LADIES), the result instead has one entry per target and layer: the number of edges of the target
+    in this layer, without its self-loop.
 
     >>> degrees(Graph.from_edge_index([[0, 1, 1, 2], [1, 0, 1, 1]])).tolist()
     [1, 2, 1]

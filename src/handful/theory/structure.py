@@ -110,7 +110,7 @@ def part_structure(
     sources: int = 16,
     sweeps: int = 4,
 ) -> PartStructure:
-    """Measure one graph. The CSR must have both directions of every edge.
+    """Measure one graph. The CSR must contain both directions of every edge.
 
     Breadth-first searches measure the distances. Some searches start at random nodes; a node in a component C is drawn
     with probability ∝ |C| − 1. For this distribution, the mean distance from a random start to the other nodes of its
@@ -214,7 +214,7 @@ def structure(
         parts: the numbers of parts, m.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions.
-        sources, sweeps: the number of searches in each part; see ``part_structure``. The cost hardly grows with m,
+        sources, sweeps: the numbers of searches in each part; see ``part_structure``. The cost hardly grows with m,
             since the parts become smaller.
         report: called with m after each part.
 

@@ -1,5 +1,5 @@
-"""The rule that turns outputs into classes, and a detailed assessment of a model. The assessment has scores per class,
-the confusion matrix, the calibration of the probabilities, and the most confident mistakes.
+"""The rule that turns outputs into classes, and a detailed assessment of a model. The assessment contains scores per
+class, the confusion matrix, the calibration of the probabilities, and the most confident mistakes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from handful.training.metrics import METRICS, Metric, by_column, class_scores, c
 
 BINS = 10
 DRAWS = 100
-"""The number of bootstrap samples for an interval; each draws nodes and models."""
+"""The number of bootstrap samples for an interval. Each sample draws nodes and models with replacement."""
 MISTAKES = 20
 RANKS = 200
 POINTS = 1000
@@ -88,7 +88,9 @@ class Decision:
         return logs[1:2] - logs[:1] if width == 1 else logs
 
     def values(self, outputs: Tensor) -> Tensor:
-        """The probability of each class or label, ``(n, classes)``; for a regression, the outputs themselves."""
+        """The probability of each class or label, ``(n, classes)``. For a regression, the outputs are returned
+        unchanged.
+        """
         if self.kind == "regression":
             return outputs
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
@@ -138,7 +140,7 @@ class Assessment:
 
     Args:
         kind: the kind of the labels; see ``Graph.kind``.
-        nodes: the split that is assessed: ``test``; or ``val`` or ``train``, if there are no test nodes.
+        nodes: the split that is assessed: ``test`` or, if there are no test nodes, ``val`` or ``train``.
         metrics: the value of every metric that fits the kind of labels, on the training, validation and test nodes.
         classes: for each class, its ``name``, its number of nodes per split, and its ``precision``, ``recall`` and
             ``f1``. In a multi-label task, each label has ``f1``, ``average_precision`` and ``roc_auc`` instead.
@@ -239,7 +241,7 @@ def assess_average(
 
 def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
     """The 95% bootstrap interval of a metric of the averaged models. Each of the ``DRAWS`` bootstrap samples draws
-    nodes and models.
+    nodes and models with replacement.
 
     Args:
         outputs: the outputs ``(N, outputs)`` of every model.

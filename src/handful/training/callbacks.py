@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """The base class of callbacks: override the hooks that you need. ``loop`` has the model, graph, sampler, optimiser,
-    settings and counters.
+    """The base class of callbacks: override the hooks that you need. ``loop`` gives access to the model, graph,
+    sampler, optimiser, settings and counters.
 
     Any hook may call ``loop.stop()``: the run then ends after its current epoch.
 
@@ -57,8 +57,8 @@ class Callback:
 
 
 class Checksums(Callback):
-    """Computes a checksum of all batches that made a step. ``found`` has one checksum per seed. The checksum does not
-    depend on the number of ranks, shards and threads.
+    """Computes a checksum of all batches that made a step. ``found`` contains one checksum per seed. The checksum does
+    not depend on the number of ranks, shards and threads.
 
     After a resume, the checksum covers only the new epochs. If there are several ranks, all of them need this callback.
 

@@ -27,8 +27,8 @@ from handful.kernels.memory import release
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
-"""The maximum number of nodes, and of feature values, in a trial step. The memory for such a batch is large compared
-with the memory for the parameters.
+"""The maximum numbers of nodes and of feature values in the batch of a trial step. The memory for such a batch is large
+compared with the memory for the parameters.
 """
 MARGIN = 4 / 3
 """The factor that accounts for memory that is not counted: ``handful.kernels.memory`` may keep an eighth more than the
@@ -125,8 +125,8 @@ def step_cost(
 ) -> StepCost:
     """Measure the memory of steps on samples such as ``sample``. A copy of the model runs forward and backward on a
     trial batch whose layers have the same proportions. The batch is ``scale`` times as large as the sample, but not
-    larger than the maximum size of a trial. The features of the batch have ``width`` columns; by default, as many as
-    the graph's features.
+    larger than the maximum size of a trial. The features of the batch have ``width`` columns. By default, this is the
+    number of the graph's features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -157,7 +157,8 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
         graph + parts of an epoch + max(a step, an evaluation)
 
     The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` arrays with a row
-    for each node. The features of a batch have ``width`` columns; by default, as many as the graph's features.
+    for each node. The features of a batch have ``width`` columns. By default, this is the number of the graph's
+    features.
 
     >>> import handful as hf
     >>> from handful.training.loop import batch_loss
@@ -198,7 +199,7 @@ def tensors(batch: Batch) -> list[Tensor]:
 def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = None) -> Batch:
     """A batch of zeros with random edges. The layers are ``share`` times as large as those of ``sample``.
 
-    The features have ``width`` columns; by default, as many as the graph's features.
+    The features have ``width`` columns. By default, this is the number of the graph's features.
     """
     assert graph.x is not None
     assert graph.y is not None
@@ -263,7 +264,7 @@ def peak_ram() -> int:
 
 
 def free_gpu(device: torch.device) -> int | None:
-    """The number of bytes that torch can still allocate on this device; ``None`` if it is not a GPU."""
+    """The number of bytes that torch can still allocate on this device; ``None`` if the device is not a GPU."""
     if device.type != "cuda":
         return None
     held, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
@@ -271,7 +272,7 @@ def free_gpu(device: torch.device) -> int | None:
 
 
 def peak_gpu(device: torch.device) -> int | None:
-    """The peak of the memory that torch allocated on this device since the last reset, in bytes; ``None`` if it is not
-    a GPU.
+    """The peak of the memory that torch allocated on this device since the last reset, in bytes; ``None`` if the device
+    is not a GPU.
     """
     return int(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else None

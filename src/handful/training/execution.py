@@ -50,7 +50,7 @@ class InMemory:
     """All data of an epoch is in memory, on the device of the graph.
 
     Args:
-        sends_to: if the graph stays on the host, the device of the model, to which batches are sent; otherwise
+        sends_to: the device of the model, to which batches are sent, if the graph stays on the host; otherwise
             ``None``.
         known: the precomputed first hop; ``None`` if the first hop is sampled.
     """
@@ -86,8 +86,8 @@ class InMemory:
 
 @dataclass
 class WithinBudget(InMemory):
-    """All batches of an epoch are made in one shuffle of the graph. Batches that do not fit into the budget are kept in
-    files.
+    """All batches of an epoch are made in one pass over the graph (``handful.shuffle``). Batches that do not fit into
+    the budget are kept in files.
 
     Args:
         memory: the maximum anonymous memory of the process, in bytes.
@@ -142,8 +142,8 @@ class OverShards:
         return expanded(batches, self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
-        """As in ``InMemory``, but always exact. Every rank computes the outputs of its own nodes, and receives those of
-        all other ranks.
+        """As in ``InMemory``, but the outputs are always exact. Every rank computes the outputs of its own nodes, and
+        receives those of all other ranks.
         """
         nodes, own = judged_nodes(self.graph), infer(loop.model, self.wide)
         begin, end = self.graph.begin, self.graph.begin + len(own)
@@ -243,12 +243,14 @@ def copy_to(device: torch.device, model: nn.Module) -> nn.Module:
 
 
 def widened(graph: Graph, known: Known | None) -> Graph:
-    """``graph``; if ``known`` is given, the same graph with the precomputed aggregates appended to its features."""
+    """``graph`` itself or, if ``known`` is given, the same graph with the precomputed aggregates appended to its
+    features.
+    """
     return graph if known is None else known.graph
 
 
 def expanded(batches: Iterator[Batch | None], known: Known | None) -> Iterator[Batch | None]:
-    """The batches; if ``known`` is given, trimmed and with its stand-ins."""
+    """The batches. If ``known`` is given, they are trimmed, and the mean-field neighbours of ``known`` are added."""
     return batches if known is None else (None if batch is None else known.expand(batch) for batch in batches)
 
 

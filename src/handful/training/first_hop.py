@@ -1,8 +1,8 @@
 """The precomputed first hop: the features X are constant, so the aggregation ÂX is computed once, before training.
 
 The first layer of GraphSAGE and GCN is then exact in every batch; only LADIES does not support this. A batch needs one
-hop less, and no training step aggregates features. ``Known`` has [X ‖ ÂX] and makes the batches. If there are
-mean-field neighbours (``handful.mean_field``), ``Known`` has [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the
+hop less, and no training step aggregates features. ``Known`` stores [X ‖ ÂX] and makes the batches. If there are
+mean-field neighbours (``handful.mean_field``), ``Known`` stores [X ‖ ÂX ‖ Â²X]. The batch of a part is trimmed to the
 receptive field of its loss, even if the model has BatchNorm. The statistics of BatchNorm then cover only the rows that
 a layer computes.
 
@@ -95,7 +95,8 @@ class Known:
         hop: the aggregation Â.
         depth: the number of layers of the model.
         mean_field: the weight λ of a stand-in, which is a mean-field neighbour; 0 for no stand-ins.
-        mass: ``(N,)``, the divisor in the aggregation ``hop`` of every node; empty if there are no stand-ins.
+        mass: ``(N,)``, for every node, the divisor of the aggregation ``hop`` (``Adjacency.mass``); empty if there are
+            no mean-field neighbours.
         exact: whether the first hop is exact. The first hop may be sampled only if there are stand-ins.
         seconds: the time that the computation of the aggregates took, in seconds.
         whole: if the batch is the full graph, the number of layers after the first that must compute all rows for
@@ -152,8 +153,8 @@ class Known:
         return self._fill(sample, result, batch.x, result.rows, batch.y)
 
     def _fill(self, sample: Sample, result: StandIns, x: Tensor, at: Tensor, y: Tensor) -> Batch:
-        """Make the batch of ``sample``. Row i of its features comes from row ``at[i]`` of ``x``: it is this row, or its
-        stand-in.
+        """Make the batch of ``sample``. Row i of its features comes from row ``at[i]`` of ``x``: it is this row itself,
+        or the stand-in of this row.
         """
         edges = None if self.exact else (result.indptr, result.indices, result.weight)
         x = gather_hops(x, at, result.level, self.features, edges)
@@ -250,7 +251,7 @@ def _writable(folder: Path) -> Path | None:
 
 
 def mass_of(graph: Graph, hop: Hop) -> Tensor:
-    """float32 ``(N,)``: the divisor in the aggregation ``hop`` of every node; see ``Adjacency.mass``.
+    """float32 ``(N,)``: for every node, the divisor of the aggregation ``hop``; see ``Adjacency.mass``.
 
     >>> mass_of(Graph.from_edge_index([[0, 1], [1, 0]]), "gcn")
     tensor([2., 2.])

@@ -77,8 +77,8 @@ def fit(
     Args:
         model: a model of handful; any module with ``forward(x, edge_index)``, which may also take ``edge_weight`` or
             ``edge_attr``; or the name of a model, which ``fit`` makes for the graph and returns as ``run.model``.
-        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split; for link prediction, the result of
-            ``split_links``.
+        graph: a ``Graph`` or a PyG ``Data``, with features, labels and a split. For link prediction, it is the result
+            of ``split_links``.
         sampler: the source of batches.
         settings: the training settings; ``fields`` override them.
         options: if ``model`` is a name, the options of the model, such as ``{"hidden": 64}``.
@@ -102,10 +102,10 @@ def fit(
             ``handful.training.metrics.own_metric``.
         callbacks: see ``Callback``.
         progress: whether to show a progress bar, in a terminal or a notebook.
-        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, the batches
-            of an epoch are made in one shuffle of the graph, with scratch files if they do not fit into memory. The
-            batches and the result are the same as without a budget. A budget requires a saved graph (its arrays are
-            memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
+        memory: a budget for the anonymous memory of the process, such as ``"8GiB"``. If there is a budget, all batches
+            of an epoch are made in one pass over the graph (``handful.shuffle``). They are stored in scratch files if
+            they do not fit into memory. The batches and the result are the same as without a budget. A budget requires
+            a saved graph (its arrays are memory-mapped), training on the CPU, and the sampler ``rns`` or ``cluster``.
         out: the run folder; if ``None``, nothing is written. If there are several ranks, only rank 0 writes.
         resume: whether to continue the run in ``out``. If there is no run, a new one starts. The result is, bit for
             bit, that of an uninterrupted run. If the run in ``out`` has another configuration, an error is raised.
@@ -164,8 +164,8 @@ def _open_folder(stack: ExitStack, folder: RunFolder, loop: Loop, config: dict[s
 
 
 def _check_alike(config: dict[str, Any]) -> None:
-    """Raise an error if the configuration of this rank differs from that of rank 0, for example because it has another
-    graph with the same name.
+    """Raise an error if the configuration of this rank differs from that of rank 0, for example because this rank has
+    another graph with the same name.
     """
     here = plain(config)
     first = ranks.broadcast(here)
@@ -228,7 +228,7 @@ def begin(
 ) -> Loop:
     """Prepare a run: put the model and the graph on their devices, and make the optimiser, the scheduler and the loop.
 
-    ``own`` has the values of ``optimizer``, ``scheduler``, ``loss``, ``class_weight`` and ``metric`` that the user
+    ``own`` contains the values of ``optimizer``, ``scheduler``, ``loss``, ``class_weight`` and ``metric`` that the user
     passed as objects, not as names.
     """
     require_kind("model", model, nn.Module, "a module; `handful.make_model` makes one by name")
@@ -336,7 +336,7 @@ def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) ->
 
     Raises:
         SamplerError: the sampler draws separate nodes for each layer, but the model needs the same nodes in all layers,
-            or its number of layers differs from the sampler's.
+            or the model and the sampler have different numbers of layers.
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):

@@ -66,7 +66,9 @@ class Loop(Counts):
     loss: float = math.nan
     best_weights: dict[str, Tensor] = field(default_factory=dict)
     saved_at: float = 0.0
-    """The time when this process wrote its last checkpoint; if there is none yet, the time when ``train`` started."""
+    """The time when this process wrote its last checkpoint. If there is none yet, this is the time when ``train``
+    started.
+    """
 
     def notify(self, hook: str, *args: Any) -> None:
         """Call the method ``hook`` of every callback with this loop and ``args``."""
@@ -161,7 +163,7 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
 
 def train_epoch(loop: Loop) -> None:
     """Train one epoch: one forward and backward pass per batch, and one optimiser step per ``parts_per_step`` batches,
-    with their mean gradient.
+    with the mean gradient of these batches.
 
     If there are several ranks, each computes some of the batches of a step (see ``ranks.owner``), and all make the same
     step.

@@ -48,8 +48,8 @@ def label_losses(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
-    """(f(w, X, E)[v] − y_v)² for every node v. For several regression targets, the mean over the known ones; unknown
-    targets are NaN.
+    """(f(w, X, E)[v] − y_v)² for every node v. For several regression targets, the loss is the mean over the known
+    targets; unknown targets are NaN.
 
     >>> squared_errors(torch.tensor([[1.0], [2.0]]), torch.tensor([1.0, 4.0])).tolist()
     [0.0, 4.0]
@@ -61,8 +61,8 @@ def squared_errors(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_scores(outputs: Tensor) -> Tensor:
-    """The scores ⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``. ``outputs``, ``(2p, d)``, has first z_u of all pairs, then
-    z_v of all pairs.
+    """The scores ⟨z_u, z_v⟩ of p pairs (u, v), ``(p, 1)``. The rows of ``outputs``, ``(2p, d)``, are z_u of all pairs,
+    followed by z_v of all pairs.
 
     >>> pair_scores(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor([[11.]])
@@ -129,7 +129,7 @@ def node_loss(
     class_weight: Tensor | None = None,
     losses: NodeLosses = node_losses,
 ) -> Tensor:
-    """The batch loss L̂^B(w): the mean loss over the targets; if the sampler gives weights, Σ weight_v · ℓ_v.
+    """The batch loss L̂^B(w): the mean loss over the targets. If the sampler gives weights, it is Σ weight_v · ℓ_v.
 
     If there are class weights c, ℓ_v is multiplied by c_{y_v}, and the mean is Σ c_{y_v}·ℓ_v / Σ c_{y_v}.
 
@@ -154,8 +154,9 @@ def node_loss(
 
 
 def balanced_weights(graph: Graph) -> Tensor:
-    """The weight n / (K · n_c) of each class c, float32 ``(classes,)``: n and n_c are the numbers of all training nodes
-    and of those of class c, and K is the number of classes that have training nodes. The weight of other classes is 0.
+    """The weight n / (K · n_c) of each class c, float32 ``(classes,)``. n is the number of training nodes, n_c is the
+    number of training nodes of class c, and K is the number of classes that have training nodes. The weight of all
+    other classes is 0.
 
     >>> import handful as hf
     >>> graph = hf.load("synthetic?nodes=100&degree=4&classes=4")

@@ -124,7 +124,7 @@ def f1(logits: Tensor, y: Tensor) -> float:
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
-    """The mean F1 of all classes that are present or predicted; in a multi-label task, the mean F1 of all labels."""
+    """The mean F1 of all classes that are present or predicted. In a multi-label task, it is the mean over labels."""
     return float(_scored(outputs, y)["f1"].nanmean()) if y.ndim == 1 else over_columns(f1)(outputs, y)
 
 
@@ -151,7 +151,7 @@ def average_precision(logits: Tensor, y: Tensor) -> float:
     """Σ_k (recall_k - recall_{k-1}) · precision_k over the distinct scores, highest first; NaN if there are no positive
     nodes.
 
-    In a multi-label task, the mean over the labels with at least one positive node.
+    In a multi-label task, the result is the mean over the labels with at least one positive node.
     """
     hits, taken = _curve(logits, y)
     return float(np.sum(np.diff(hits, prepend=0) * hits / taken) / hits[-1]) if hits[-1:].any() else float("nan")
@@ -162,7 +162,7 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
     """The probability that a positive node has a higher score than a negative node; a tie counts as one half. The
     result is NaN if there are no positive or no negative nodes.
 
-    In a multi-label task, the mean over the labels that have both positive and negative nodes.
+    In a multi-label task, it is the mean over the labels that have both positive and negative nodes.
     """
     hits, taken = _curve(logits, y)
     rise, run = np.diff(hits, prepend=0), np.diff(taken - hits, prepend=0)
@@ -176,7 +176,7 @@ def roc_auc(logits: Tensor, y: Tensor) -> float:
 @over_columns
 def r2(outputs: Tensor, y: Tensor) -> float:
     """1 − Σ(y − ŷ)² / Σ(y − ȳ)², where ȳ is the mean of y; NaN if all values of y are equal. For several regression
-    targets, the mean over the targets.
+    targets, the result is the mean over the targets.
 
     >>> r2(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1.0, 2.0, 3.0]))
     1.0
@@ -187,13 +187,13 @@ def r2(outputs: Tensor, y: Tensor) -> float:
 
 @over_columns
 def mae(outputs: Tensor, y: Tensor) -> float:
-    """The mean absolute error, in the unit of ``y``; for several regression targets, the mean over the targets."""
+    """The mean absolute error, in the unit of ``y``. For several regression targets, it is the mean over them."""
     return float(_errors(outputs, y).abs().mean())
 
 
 @over_columns
 def rmse(outputs: Tensor, y: Tensor) -> float:
-    """The root mean squared error, in the unit of ``y``; for several regression targets, the mean over the targets."""
+    """The root mean squared error, in the unit of ``y``. For several regression targets, it is the mean over them."""
     return float(_errors(outputs, y).square().mean().sqrt())
 
 
@@ -209,8 +209,8 @@ class Metric:
     """A metric: a function of outputs and labels, with its name and its properties.
 
     Args:
-        function: a function of a model's outputs ``(n, outputs)`` and the labels. Outputs are logits; for a regression,
-            predictions in the unit of the labels. If there are two classes, class 1 is the positive class.
+        function: a function of a model's outputs ``(n, outputs)`` and the labels. Outputs are logits. For a regression,
+            they are predictions in the unit of the labels. If there are two classes, class 1 is the positive class.
         higher_is_better: whether higher values are better.
         name: the name in records and tables.
         percent: whether the metric is a fraction that is shown as a percentage.

@@ -168,10 +168,11 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
 def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Tensor]:
     """The edge features and edge weights, as keyword arguments of ``model``.
 
-    Edge features are passed as ``edge_attr``; if the module does not take it, a single integer per edge is passed as
-    ``edge_type``. Edge weights are passed as ``edge_weight``; if the module does not take it, as ``edge_attr``. The
-    weights of normalised GraphSAINT and LADIES define the aggregation and are not edge features, so they can be passed
-    only as ``edge_weight``. If the graph has no weights, a module that requires them gets ones.
+    Edge features are passed as ``edge_attr``. If the module has no such argument and each edge has a single feature,
+    this feature is passed as the integer ``edge_type``. Edge weights are passed as ``edge_weight``. If the module has
+    no such argument, the weights are passed as ``edge_attr``. The weights of normalised GraphSAINT and LADIES define
+    the aggregation and are not edge features, so they can be passed only as ``edge_weight``. If the graph has no
+    weights, a module that requires them gets ones.
 
     Raises:
         HandfulError: there are edge features or weights, and the module has no argument for them.

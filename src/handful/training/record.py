@@ -1,9 +1,9 @@
 """A run and its folder.
 
-``config.json`` has the configuration, and ``encoding.json`` describes the graph's features and classes.
-``metrics.jsonl`` has one line per evaluation. ``checkpoint.safetensors`` has the state from which a run continues.
-``model.safetensors`` has the best weights and the options of the model. ``result.json`` exists only if the run is
-finished. Each file, and each line of ``metrics.jsonl``, has a checksum.
+``config.json`` contains the configuration, and ``encoding.json`` describes the graph's features and classes.
+``metrics.jsonl`` contains one line per evaluation. ``checkpoint.safetensors`` contains the state from which a run
+continues. ``model.safetensors`` contains the best weights and the options of the model. ``result.json`` exists only if
+the run is finished. Each file, and each line of ``metrics.jsonl``, has a checksum.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FORMAT = 2
 class Counts:
     """Counters and times of a run; its result contains them.
 
-    ``seconds`` is the time for training and evaluation, and ``train_seconds`` the time for training alone.
+    ``seconds`` is the time for training and evaluation, and ``train_seconds`` is the time for training alone.
     ``prepare_seconds`` is the time for everything that is computed once before training: the sampler's partition
     (METIS) and the precomputed first hop. If the partition comes from a cache, its original time counts. ``skipped`` is
     the number of batches that were not used in a step, because they have no training node, or too few nodes for
@@ -369,8 +369,8 @@ def _checksum(tensors: dict[str, Tensor], state: dict[str, Any]) -> str:
 
 
 def describe(model: nn.Module) -> dict[str, Any]:
-    """The definition of a model: for a model of handful, its name and options; for another module, its class, its
-    layers, and all attributes that are numbers or strings.
+    """The definition of a model. For a model of handful, this is its name and its options. For another module, this is
+    its class, its layers, and all attributes that are numbers or strings.
     """
     if isinstance(model, Network) and (name := model_name(model)) is not None:
         return {"model": name, "options": model.options}

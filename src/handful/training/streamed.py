@@ -61,7 +61,8 @@ class Blocked(Adjacency):
     Args:
         dtype: the dtype of the model's parameters and of the products; the file may have another dtype.
         shift: a block has 2^shift sources.
-        whole: the full adjacency, if this object has only some of its rows; ``None`` if this is the full adjacency.
+        whole: the full adjacency, if this object contains only some of its rows; ``None`` if this object is the full
+            adjacency.
     """
 
     in_memory: ClassVar[bool] = False

@@ -1,7 +1,7 @@
 """Callbacks for experiment trackers: TensorBoard, Weights & Biases, MLflow. Each tracker needs an optional dependency,
 which is imported on first use.
 
-Each seed is a separate run in the tracker, and a resumed training continues this run. Nothing is sent to another
+Each seed is a separate run in the tracker. After a resume, training continues the same run. Nothing is sent to another
 machine, unless the tracker's own variables are set (``WANDB_MODE=online``, ``MLFLOW_TRACKING_URI=…``).
 """
 
@@ -64,8 +64,8 @@ class Tracker(Callback):
         self.close()
 
     def open(self, name: str, config: dict[str, Any], epoch: int, kept: str | None) -> str | None:
-        """Start a run, or continue the run with the id ``kept`` after epoch ``epoch``. Return the id of the run, if it
-        is needed to continue it later.
+        """Start a run, or continue the run with the id ``kept`` after epoch ``epoch``. Return the id of the run, if the
+        id is needed to continue the run later.
         """
 
     def log(self, values: dict[str, float], epoch: int) -> None:
