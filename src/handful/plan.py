@@ -249,8 +249,8 @@ def fitting_parts(experiment: Experiment, memory: int) -> Experiment:
 
 
 def small_graph(shape: Shape, share: float = 1.0) -> Graph:
-    """A small synthetic graph with the proportions of ``shape``. The size is ``share`` times the maximum size of the
-    calibration graph, or less if ``shape`` is smaller.
+    """A small synthetic graph with the proportions of ``shape``, to calibrate a plan. Its number of nodes is
+    ``share`` times the number of nodes of ``shape``, but at most ``share`` times ``SMALL_NODES``.
     """
     degree = max(1.0, shape.edges / shape.nodes)
     most = min(SMALL_NODES, int(SMALL_EDGES / degree), SMALL_FEATURES // max(1, shape.features))

@@ -1,4 +1,4 @@
-"""Predictions of trained models, with the user's own node ids, and files of these predictions."""
+"""Predict with trained models, and write the predictions to files, with the user's own node ids."""
 
 from __future__ import annotations
 

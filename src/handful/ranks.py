@@ -30,7 +30,9 @@ from handful.signals import handlers_kept
 WAIT_SECONDS = 300.0
 """The time that a rank waits for the others to start; ``$HANDFUL_WAIT`` overrides it."""
 SILENCE = timedelta(minutes=30)
-"""The time that a rank waits for a message. It is longer than any step, evaluation or loading of a graph."""
+"""The timeout of messages between ranks: the maximum time that a rank waits for a message. It is longer than any step,
+evaluation or loading of a graph.
+"""
 PIECE = 1 << 28
 """The maximum size of a message between ranks, in bytes."""
 

@@ -164,7 +164,7 @@ class Settings:
         parts_per_step: k, the number of consecutive batches whose mean gradient makes one step. A skipped batch (see
             ``skipped`` in ``Run``) counts as one of the k batches, but has no gradient. The last step of an epoch may
             have fewer batches. Ranks share the batches of a step, and the number of ranks does not change the result.
-        precision: precision: `fp32`, or `bf16` (autocast with master weights in float32).
+        precision: floating-point precision: `fp32`, or `bf16` (autocast with master weights in float32).
         evaluate_every: number of epochs from one evaluation to the next; the last epoch is always evaluated.
         evaluation: how to evaluate: on the full graph (`exact`), or on sampled neighbourhoods of the evaluated nodes
             (`sampled`).

@@ -485,8 +485,9 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
 
 
 def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
-    """Apply the quantile transform to a standard normal distribution. The level of a value that equals several of the
-    reference ``quantiles`` is the mean of their lowest and highest levels.
+    """Map ``values`` to a standard normal distribution, by a quantile transform with the reference ``quantiles``.
+    The level of a value that equals several of the reference ``quantiles`` is the mean of their lowest and highest
+    levels.
     """
     from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 

@@ -132,8 +132,8 @@ def _starts(model: BlockModel) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """The pairs of nodes. A place is an index into ``member``. The pairs of a place are the pairs whose first end is
-    the node at this place.
+    """The pairs of nodes. A place is an index into ``member``. The pairs are grouped by their first node: the pairs of
+    place p are the pairs that start at ``member[p]``.
     """
 
     model: BlockModel
@@ -239,7 +239,7 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
     ``save``.
 
     Args:
-        model: a block model of any size that fits on the disk.
+        model: the block model. Its graph may have any size that fits on the disk.
         path: as for ``handful.storage.save``.
         memory: the maximum anonymous memory of this process, such as ``"4GiB"``. The minimum is 8 bytes per node
             plus ``LEAST`` bytes of working memory.
@@ -276,7 +276,7 @@ def write_within(model: BlockModel, path: Path, room: int) -> None:
 
 
 def _like(model: BlockModel) -> Graph:
-    """A small graph that has the same fields as the model's graph, except for the arrays."""
+    """A small graph with the same metadata as the graph of ``model``; only its arrays differ."""
     sizes = np.diff(_starts(model))
     y = np.repeat(np.arange(model.classes), sizes - sizes.min() + 1)
     return Graph.from_edge_index(np.empty((2, 0), int), y=y, num_classes=model.classes, name="synthetic")

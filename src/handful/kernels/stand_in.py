@@ -150,8 +150,8 @@ def gather_hops(
     """Gather [X_k ‖ X_{k+1}] for every row of level k. ``x`` is [X_0 ‖ X_1 ‖ …]; each X_k has ``features`` columns.
 
     If ``edges`` from ``add_stand_ins`` are given, the second half of a row of level 0 is not X_1, but the weighted sum
-    of the first halves of its sources. The first half of the row's stand-in is X_1, so this sum is between the sampled
-    first hop and the exact first hop X_1.
+    of the first halves of its sources. If the row has a stand-in, whose first half is X_1, this sum is a weighted
+    average of the sampled first hop and the exact first hop X_1.
 
     >>> x = torch.tensor([[0.0, 1.0, 2.0], [10.0, 11.0, 12.0]])
     >>> gather_hops(x, torch.tensor([1, 1]), torch.tensor([0, 1]), features=1)

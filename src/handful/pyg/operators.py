@@ -83,7 +83,7 @@ def _csr(rowptr: Tensor, col: Tensor, dtype: torch.dtype) -> tuple[np.ndarray, n
 
 
 def kernel_threads() -> int:
-    """The number of threads for kernels; 1 in a loader's worker, since a forked process has no thread pool."""
+    """The number of threads for kernels; 1 in a worker of a ``DataLoader``, as for torch's own operators."""
     return 1 if torch.utils.data.get_worker_info() is not None else get_threads()
 
 

@@ -119,7 +119,7 @@ def draw(chart: Chart, path: Path) -> None:
     ``pdf``.
 
     Raises:
-        HandfulError: the file has another suffix.
+        HandfulError: the file has none of these suffixes.
     """
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:

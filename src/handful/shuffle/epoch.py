@@ -184,7 +184,7 @@ class Waiting(NamedTuple):
     """A sample whose arrays are stored in ``Scratch``."""
 
     layers: tuple[Adjacency, ...]
-    """The layers without their arrays."""
+    """The adjacency of each layer, with empty arrays."""
     lengths: tuple[dict[str, int], ...]
     """For each layer, the lengths of its arrays, by name. Arrays that are ``None`` are left out."""
     step_bytes: int

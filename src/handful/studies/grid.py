@@ -143,7 +143,7 @@ class Grid:
 
     @property
     def setting(self) -> str:
-        """A text with the epochs and the seeds, for a title."""
+        """The numbers of epochs and the seeds, as text for a title."""
         jobs = [entry.experiment for entry in self.entries.values()]
         epochs = sorted({job.settings.epochs for job in jobs})
         return f"{' or '.join(map(str, epochs))} epochs · seed{'s' * (len(jobs[0].seeds) > 1)} {words(jobs[0].seeds)}"

@@ -62,7 +62,7 @@ class Statistics(PartStructure):
     features: int
     split: dict[str, int] | None
     undirected: bool
-    """Whether the graph was already undirected."""
+    """Whether the graph was undirected before ``to_undirected``."""
 
 
 def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:

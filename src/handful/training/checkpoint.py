@@ -21,7 +21,7 @@ COUNTERS = (*(one.name for one in fields(Counts)), "epoch", "stale", "stopped", 
 
 
 def save_checkpoint(loop: Loop, folder: RunFolder) -> None:
-    """Write the state that the next epoch depends on to a file."""
+    """Save a checkpoint: all state that the next epoch depends on."""
     with folder.written(f"the checkpoint of epoch {loop.epoch}"):
         save_tensors(folder.checkpoint, *snapshot(loop))
 

@@ -154,7 +154,7 @@ def batch_cost(graph: Graph) -> StepCost:
 def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, width: int | None = None) -> int:
     """Estimate the memory of training, in bytes, on a device that also holds the graph.
 
-        graph + parts of an epoch + max(a step, an evaluation)
+        memory = graph + the parts of one epoch + max(one training step, one evaluation)
 
     The estimate uses the first batch with training nodes. An evaluation holds ``KEPT_BY_EVALUATION`` arrays with a row
     for each node. The features of a batch have ``width`` columns. By default, this is the number of the graph's

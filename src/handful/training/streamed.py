@@ -193,7 +193,7 @@ class OnDisk(Chunks):
         self.shift = max(0, min(20, (room // 4 // (2 * 4 * width)).bit_length() - 1))
 
     def of_targets(self, adj: Adjacency) -> list[int]:
-        """The boundaries of chunks of targets whose rows and edges fit into half of ``room``."""
+        """The boundaries of chunks of targets. The rows and edges of each chunk fit into half of ``room``."""
         indptr, cuts, most = adj.indptr.numpy(), [0], self.room // 2
 
         def size(end: int) -> int:
