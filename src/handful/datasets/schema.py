@@ -229,7 +229,7 @@ class Schema:
     rows: int = 0
     training: bool = False
     identifiers: tuple[str, ...] = ()
-    decimal: str = "."
+    decimal: Literal[".", ","] = "."
     encoding: str = "utf-8"
     kept: tuple[str, ...] = ()
 
