@@ -144,6 +144,8 @@ def test_the_verdict_says_what_it_holds_for(folder: Path) -> None:
     longer = MADE.with_(epochs=16)
     assert "equal steps" in conclude([made_outcome("full", [0.7], longer, steps=310), many])
     assert "equal seconds" in conclude([made_outcome("full", [0.7], longer, steps=100), many])
+    slower = made_outcome("full", [0.7], longer, steps=100, train_seconds=9.0)
+    assert "equal" not in conclude([slower, many])
     table = comparison("compare", grid([few, many])).tables[0]
     assert [row[table.head.index("Steps")].text for row in table.rows] == ["40", "320"]
 

@@ -191,9 +191,11 @@ def conclude(outcomes: Sequence[Outcome]) -> str:
     if len(known) < 2:
         return "There are not two methods to compare."
     metric, seeds, steps = known[0].metric, len(known[0].seeds("test")), sorted(_mean(o, "steps") for o in known)
-    epochs = {outcome.experiment.settings.epochs for outcome in known}
-    equal = "steps" if steps[-1] <= ALIKE * steps[0] else "seconds" if len(epochs) > 1 else "epochs"
-    holds = f"This holds for equal {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
+    epochs = sorted({outcome.experiment.settings.epochs for outcome in known})
+    spent = sorted(_mean(outcome, "train_seconds") for outcome in known)
+    paced = "equal seconds" if spent[-1] <= 2 * spent[0] else f"{epochs[0]} to {epochs[-1]} epochs"
+    equal = "equal steps" if steps[-1] <= ALIKE * steps[0] else paced if len(epochs) > 1 else "equal epochs"
+    holds = f"This holds for {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
     ahead = f"{title(best.name)} is {apart} ahead of {title(second.name)}"
