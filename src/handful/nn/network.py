@@ -257,7 +257,7 @@ def usable_device(name: str | torch.device) -> torch.device:
         if device.type == "meta":
             raise RuntimeError("it holds no data")
         return device
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
         reason = str(error).splitlines()[0]
         raise HandfulError(f"device '{name}' cannot be used here ({reason}): use cpu, or one that exists") from None
 
