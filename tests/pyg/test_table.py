@@ -6,7 +6,10 @@ import runpy
 import warnings
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_table_of_modules_is_what_they_do() -> None:
     script = runpy.run_path(str(Path(__file__).resolve().parents[2] / "docs" / "pyg_table.py"))
     with warnings.catch_warnings():

@@ -58,6 +58,7 @@ def full_loss(graph: Graph, z: torch.Tensor, c: torch.Tensor) -> float:
     return float((c * mean)[graph.train_mask].mean())
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(data=st.data(), roots=st.integers(1, 4), length=st.integers(1, 3))
 def test_the_normalised_loss_averages_to_the_full_loss_over_what_was_pre_sampled(

@@ -12,6 +12,7 @@ from handful.training.metrics import METRICS
 from studies.smoke import laptop, smoke
 
 
+@pytest.mark.slow
 def test_every_regime_is_run_with_every_seed(tmp_path: Path) -> None:
     found = smoke("explicit-penalty", tmp_path, seeds=(1, 2))
     assert set(found.payload) == {"graph", "metric", "parts", "step", "epochs", "regimes", "runs"}

@@ -111,6 +111,7 @@ def test_trials_on_other_data_are_not_mixed_in(asked: Experiment, tmp_path: Path
         search(asked, url(tmp_path), 1)
 
 
+@pytest.mark.slow
 def test_a_run_that_diverges_has_no_value(asked: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It counts as a trial, and never as the best; not even where less is better."""
     wild = asked.with_(layers=2, norm="none", epochs=4)
@@ -202,6 +203,7 @@ def test_graphland_has_a_search_of_its_own() -> None:
         paper_space(Experiment("tolokers-2"), "saint")
 
 
+@pytest.mark.slow
 def test_the_number_of_parts_is_a_dimension_of_one_search(asked: Experiment, tmp_path: Path) -> None:
     best = search(asked, url(tmp_path), 6, parts=(2, 3, 5))
     (study,) = optuna.get_all_study_summaries(url(tmp_path))
