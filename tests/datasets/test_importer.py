@@ -780,6 +780,15 @@ def test_graphs_that_cannot_be_updated(tmp_path: Path) -> None:
             update_graph(graph, {"source": ["a"], "target": ["d"]}, {"id": ["d"], "age": [1], "label": [10]})
 
 
+def test_an_update_that_makes_a_graph_directed_says_so() -> None:
+    old = import_tables({"source": ["a", "b"], "target": ["b", "a"]}, {"id": ["a", "b"], "age": [31, 45]}, say=list)
+    for source, target in (["a"], ["b"]), (["a", "c"], ["c", "a"]), (["c"], ["a"]):
+        said: list[str] = []
+        new = update_graph(old, {"source": source, "target": target}, {"id": ["c"], "age": [52]}, say=said.append)
+        assert any("directed" in text for text in said) == (old.undirected and not new.undirected)
+    assert not new.undirected
+
+
 def test_an_update_in_place(tmp_path: Path) -> None:
     import_tables(*pair(tmp_path), out=tmp_path / "g")
     new = pair(tmp_path, "source,target\nd,a\n", "id,age,colour,label\nd,1,red,x\n")

@@ -205,8 +205,6 @@ def update(
     old = hf.open_graph(graph)
     with console.status("reading"):
         made = hf.update_graph(old, edges, nodes, out=to, say=note, **given)
-    if old.undirected and not made.undirected:
-        note("The graph was undirected and is now directed: the new edges have one direction.")
     size, before = ({"nodes": one.num_nodes, "edges": one.num_edges} for one in (made, old))
     added = {name: size[name] - before[name] for name in size}
     told = f"added: {added['nodes']:,} nodes, {added['edges']:,} edges (each direction counts)"

@@ -217,6 +217,8 @@ def update_graph(
     if count := int(idle.sum()):
         told = f"{count:,} new nodes, {int(made.labelled[before:][idle].sum()):,} of them with a label"
         say(f"{tables.where}: {told}, are in no part of the split: draw a new split to train or test on them")
+    if old.undirected and not made.undirected:
+        say("The graph was undirected and is now directed: the new edges have one direction.")
     if out is not None:
         save(made, out)
     return made
