@@ -68,7 +68,7 @@ class _NodeEstimator:
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
         chosen = {name: value for name, value in named.items() if value is not None}
         experiment = Experiment(**dict(self.settings or {}) | chosen)
-        if experiment.settings.label_features:
+        if experiment.settings.label_features != "no":
             raise HandfulError("label_features need the labels of training also in predict: use fit, or an Experiment")
         self.runs_, self.sampler_ = experiment.run(graph=graph).runs, experiment.sampler
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]

@@ -33,6 +33,7 @@ from handful.training.first_hop import check_first_hop, refusal
 from handful.training.fit import adapt_sampler, make_seeded_model, with_task
 from handful.training.fit import begin as begin_run
 from handful.training.fit import fit as fit_model
+from handful.training.label_features import settle
 from handful.training.loop import Loop
 from handful.training.record import Run, RunFolder
 from handful.vocabulary import PAPER_SEEDS
@@ -40,7 +41,10 @@ from handful.vocabulary import PAPER_SEEDS
 SUMMARY = "summary.json"
 MODEL = "sage"
 """The default model."""
-VARIANTS: dict[str, dict[str, Any]] = {"rns-mean-field": {**RECOMMENDED, "first_hop": "sampled"}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "rns-mean-field": {**RECOMMENDED, "first_hop": "sampled", "label_features": "no"},
+    "rns-labels": {**RECOMMENDED, "first_hop": "sampled", "label_features": "yes"},
+}
 """The settings of each variant of RNS."""
 
 
@@ -167,7 +171,8 @@ class Experiment:
         """The name of the method in tables, one of ``handful.vocabulary.METHODS``."""
         hop, how = MODELS[self.model].first_hop(self.options), self.settings.mean_field
         stands_in = self.sampler.method == "rns" and how and refusal(hop, self.model, self.sampler, how) is None
-        return "rns-mean-field" if stands_in else self.sampler.method
+        variant = "rns-mean-field" if self.settings.label_features == "no" else "rns-labels"
+        return variant if stands_in else self.sampler.method
 
     def with_method(self, method: str, **options: Any) -> Self:
         """This experiment with the sampler and the settings of ``method``. ``options`` are the options of the sampler.
@@ -275,6 +280,10 @@ class Experiment:
         >>> [run.epochs for run in experiment.run().runs]
         [2, 2]
         """
+        if self.settings.label_features == "auto":
+            with ranks.agreed():
+                data = self.load(self.seeds[0]) if graph is None else with_task(graph, self.settings)
+                self = self.with_(settings=settle(self.settings, data, self.sampler))
         folder = None if out is None or ranks.rank() > 0 else Path(out)
         runs: list[Run] = []
         with ExitStack() as stack:

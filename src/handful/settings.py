@@ -172,15 +172,15 @@ class Settings:
             fanout is that of the run's sampler if this sampler is ``neighbor``, and otherwise the default of
             ``neighbor``.
         patience: stop after this many evaluations, such as 20, without a better validation metric; ``None`` for never.
-        first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all neighbours
-            in the full graph, aggregated once before training, for GraphSAGE and GCN only. ``auto`` means ``exact`` if
+        first_hop: which neighbours the first layer aggregates; `sampled`: those in the batch; `exact`: all, once before
+            training. Only GraphSAGE and GCN support ``exact``. ``auto`` means ``exact`` if
             ``mean_field`` is 0, and ``sampled`` otherwise. If the model, the sampler or the available memory does not
             allow this choice, ``auto`` falls back to ``sampled`` and sets ``mean_field`` to 0.
         mean_field: the weight λ, such as 3, of the mean-field neighbour, which replaces the neighbours outside the
             part; 0 for none. Only GraphSAGE and GCN support it. See ``handful.mean_field``.
-        label_features: also use the training labels of neighbours as features. In training, only the labels of
-            neighbours outside the batch are used. This requires a classification task and a sampler of induced
-            subgraphs, such as ``rns``. See ``handful.training.label_features``.
+        label_features: use the training labels of neighbours as features: `yes`, `no`, or `auto` if possible. A
+            training step uses only the labels of neighbours outside its batch. Label features require a classification
+            task and a sampler of induced subgraphs, such as ``rns``. See ``handful.training.label_features``.
         trim: compute only the receptive field of the batch's seed nodes. If the model has BatchNorm, only the last
             layer is trimmed. If the run also has an exact first hop or mean-field neighbours, all layers of a part are
             trimmed.
@@ -214,12 +214,14 @@ class Settings:
     patience: Count | None = None
     first_hop: Literal["sampled", "exact", "auto"] = "sampled"
     mean_field: NotNegative = 0.0
-    label_features: bool = False
+    label_features: Literal["no", "yes", "auto"] = "no"
     trim: bool = True
     checkpoint_activations: bool = False
     checkpoint_seconds: NotNegative = 10.0
 
     def __post_init__(self) -> None:
+        if isinstance(self.label_features, bool):  # in Python, and in older records
+            object.__setattr__(self, "label_features", "yes" if self.label_features else "no")
         check_fields(self)
         if self.metric is not None:  # other spellings, such as ROC-AUC, macro-F1 and R²
             plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
@@ -244,10 +246,9 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 """The defaults of `handful train`, `plan`, `compare` and `parts`. These defaults are enough to compare samplers and
 values of m, and training takes only minutes.
 """
-RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0}
-"""The values of ``first_hop`` and ``mean_field`` in `handful train`, if the user sets neither a sampler nor either of
-these two settings. At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are
-as in the paper.
+RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0, "label_features": "auto"}
+"""The values of these settings in `handful train`, if the user sets neither a sampler nor a first hop nor a mean field.
+At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are as in the paper.
 """
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`; training on a graph of about 20,000 nodes takes a minute or

@@ -22,6 +22,7 @@ METHODS = {
     "ladies": "LADIES",
     "rns": "RNS",
     "rns-mean-field": "RNS + mean field",
+    "rns-labels": "RNS + mean field + labels",
 }
 """The display names of the methods, in the order of the paper's tables; methods that are not in the paper come last."""
 MODELS = {
@@ -79,7 +80,16 @@ METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²"
 """The display names of metrics for which replacing ``_`` by a space is not enough."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
-_COLORS = {"rns": 0, "full": 1, "neighbor": 2, "cluster": 3, "saint": 4, "ladies": 5, "rns-mean-field": 7}
+_COLORS = {
+    "rns": 0,
+    "full": 1,
+    "neighbor": 2,
+    "cluster": 3,
+    "saint": 4,
+    "ladies": 5,
+    "rns-mean-field": 7,
+    "rns-labels": 6,
+}
 PALETTE = 10
 """The number of colours in the palette of the report."""
 

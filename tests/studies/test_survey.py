@@ -12,7 +12,7 @@ from handful.errors import DatasetError
 from handful.finding import Finding
 from handful.studies import Request, run_study
 from handful.studies.grid import Entry, Grid
-from handful.studies.survey import LONGER, OURS, STEPS, options_for, set_up, survey_finding
+from handful.studies.survey import LONGER, OURS, STEPS, cut_grid, options_for, set_up, survey_finding
 from handful.vocabulary import METHODS
 from studies.smoke import MADE, check, made_outcome, smoke
 
@@ -35,7 +35,7 @@ FOUR = {
         "full": [0.70 + 0.01 * i + noise for noise in (0.0, 0.011, -0.008)],
         "saint": [0.72 + noise for noise in (0.0, 0.01, -0.01)],
         "rns": [0.60 + 0.02 * i + noise for noise in (0.003, 0.0, -0.01)],
-        OURS: [0.75 + noise for noise in (0.001, 0.01, -0.01)],
+        OURS[0]: [0.75 + noise for noise in (0.001, 0.01, -0.01)],
     }
     for i in range(5)
 }
@@ -53,10 +53,10 @@ def test_every_sampler_has_about_four_batches() -> None:
 def test_ranks_and_tests_over_graphs() -> None:
     found = made(FOUR, {"far": "not here"})
     check(found)
-    means = np.array([[np.mean(FOUR[g][m]) for m in ("full", "saint", "rns", OURS)] for g in FOUR])
+    means = np.array([[np.mean(FOUR[g][m]) for m in ("full", "saint", "rns", OURS[0])] for g in FOUR])
     by_hand = np.mean([rankdata(-row) for row in means], axis=0)
     ranks = found.payload["equal epochs"]["ranks"]
-    assert [ranks["mean"][m] for m in ("full", "saint", "rns", OURS)] == pytest.approx(by_hand.tolist())
+    assert [ranks["mean"][m] for m in ("full", "saint", "rns", OURS[0])] == pytest.approx(by_hand.tolist())
     assert ranks["critical_difference"] == pytest.approx(2.569 * np.sqrt(4 * 5 / (6 * 5)), rel=1e-3)
     assert found.tables[0].rows[-1][0].text == "mean rank"
     against = {row["method"]: row for row in found.payload["equal epochs"]["against"]}
@@ -64,10 +64,29 @@ def test_ranks_and_tests_over_graphs() -> None:
     assert (against["saint"]["better"], against["saint"]["worse"]) == (5, 0)
     assert all(row["p"] <= row["p_holm"] <= 1 for row in against.values())
     assert found.facts["left out"] == "far: not here"
-    assert METHODS[OURS] in found.words
+    assert METHODS[OURS[0]] in found.words
     ranked = found.charts[0].views[0].series
-    assert ranked[0].name == METHODS[OURS]
+    assert ranked[0].name == METHODS[OURS[0]]
     assert ranked[0].high[0] - ranked[0].low[0] == pytest.approx(ranks["critical_difference"])
+
+
+def test_our_methods_have_half_of_the_seconds_of_neighbour_sampling() -> None:
+    every = {g: {**methods, "neighbor": [0.8, 0.8, 0.8]} for g, methods in FOUR.items()}
+    (row,) = made(every).payload["half"]
+    assert (row["ours"], row["method"]) == (OURS[0], "neighbor")
+    assert row["points"] == pytest.approx(100 * (np.mean(FOUR["g0"][OURS[0]]) - 0.8))
+
+
+def test_a_limit_of_seconds_cuts_all_methods_but_those_without_a_limit() -> None:
+    lines = [{"epoch": e, "train_seconds": float(e), "val": v, "test": v} for e, v in ((1, 0.5), (2, 0.9))]
+    outcomes = {name: made_outcome(name, [0.9]) for name in ("saint", "neighbor")}
+    for outcome in outcomes.values():
+        assert outcome.summary is not None
+        outcome.summary.runs[0].history = lines
+    grid = cut_grid(
+        Grid({name: Entry(MADE, "g", name) for name in outcomes}, outcomes), "train_seconds", {"g": 1.5}, ["neighbor"]
+    )
+    assert (grid.mean("g", "saint"), grid.mean("g", "neighbor")) == (0.5, 0.9)
 
 
 def test_a_failure_costs_its_graph_the_ranks_alone() -> None:
@@ -95,7 +114,9 @@ def test_every_sampler_on_two_small_graphs(untrained: dict[str, Experiment], tmp
     found = smoke("survey", tmp_path, graph=None)
     assert [cell["method"] for cell in found.payload["cells"]] == list(METHODS) * 2
     assert len(untrained) == 2 * len(METHODS)
-    same = {job.with_(epochs=1, first_hop="auto", mean_field=0).settings for job in untrained.values()}
+    same = {
+        job.with_(epochs=1, first_hop="auto", mean_field=0, label_features="no").settings for job in untrained.values()
+    }
     assert len(same) == 1  # one budget
     assert {job.settings.epochs for job in untrained.values()} == {2, 2 * LONGER}
 

@@ -145,6 +145,57 @@ def test_two_classes_and_sampled_evaluation() -> None:
     assert [line["val"] for line in run.history] == pytest.approx([line["val"] for line in exact.history])
 
 
+def test_a_step_drops_the_counts_of_half_of_its_targets() -> None:
+    torch.manual_seed(0)
+    head = LabelHead(4, torch.full((4,), 0.25)).requires_grad_(False)
+    head.weight.copy_(torch.eye(4))
+    counts = torch.ones(10_000, 4) + torch.eye(4).repeat(2_500, 1)
+    torch.manual_seed(1)
+    once = head(counts)
+    torch.manual_seed(1)
+    assert torch.equal(head(counts), once)  # the seed of the step decides
+    dropped = (once == 0).all(1)
+    assert abs(int(dropped.sum()) - 5_000) < 5 * 50  # five standard deviations of a fair coin
+    assert torch.equal(once[~dropped], head.eval()(counts)[~dropped])
+
+
+def test_the_network_predicts_without_labels_too() -> None:
+    graph = make_graph(400, 12)
+    how = {"options": SMALL, "epochs": 15, "lr": 0.05}
+    both, plain = (hf.fit("sage", graph, hf.RandomNodes(4), **how, label_features=on).model for on in (True, False))
+    unlabelled = graph.replace(**dict.fromkeys(MASKS))
+    y, test = graph.y, graph.test_mask
+    assert y is not None
+    right = [float((infer(model, unlabelled).argmax(1) == y)[test].float().mean()) for model in (both, plain)]
+    assert right[0] > right[1] - 0.1  # 100 test nodes: a standard deviation is 0.05
+
+
+@pytest.mark.parametrize("given", [True, "yes"])
+def test_a_truth_value_is_a_name(given: Any) -> None:
+    assert hf.Settings(label_features=given) == hf.Settings(label_features="yes") != hf.Settings()
+    with pytest.raises(HandfulError, match="label_features"):
+        hf.Settings(label_features="maybe")  # type: ignore[arg-type]
+
+
+def test_auto_is_settled_by_the_graph_and_the_sampler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    how: dict[str, Any] = {"options": SMALL, "epochs": 1, "label_features": "auto"}
+    classes, numbers = make_graph(60), make_numbers(60)
+    assert hf.fit("sage", classes, hf.RandomNodes(2), **how).model.label_head is not None  # type: ignore[union-attr]
+    assert capsys.readouterr().err == ""
+    for graph, sampler in ((numbers, hf.RandomNodes(2)), (classes, hf.FullGraph())):
+        assert hf.fit("sage", graph, sampler, **how).model.label_head is None  # type: ignore[union-attr]
+        assert capsys.readouterr().err.count("label_features") == 1
+    for graph, found in ((classes, "yes"), (numbers, "no")):
+        saved = hf.save(graph, tmp_path / found)
+        made = hf.Experiment(
+            str(saved), **SMALL, epochs=1, label_features="auto", seeds=(1,), sampler=hf.RandomNodes(2)
+        )
+        made.run(tmp_path / f"run-{found}")
+        assert hf.open_run(tmp_path / f"run-{found}").experiment.settings.label_features == found
+    with pytest.raises(HandfulError, match="memory"):  # a budget must not change the result
+        hf.fit("sage", hf.load(tmp_path / "yes"), hf.RandomNodes(2), memory="64GiB", **how)
+
+
 class Stop(Callback):
     """Ends a run as a kill would."""
 

@@ -185,7 +185,7 @@ def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
 def _of_setting(name: str, hint: Any) -> Option:
     """Make the option for a setting. Only the most common settings have a help text; the others are hidden."""
     panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
-    panel = {**panels, "first_hop": SAMPLER, "mean_field": SAMPLER}.get(name)
+    panel = {**panels, **dict.fromkeys(RECOMMENDED, SAMPLER)}.get(name)
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
     help = re.sub("; None for (.*)", r". Default: \1", describe(Settings).get(name, "") if panel else "")
     return option(kind, panel, help and f"{help[0].upper()}{help[1:]}.", check=partial(check_setting, name))
@@ -240,10 +240,15 @@ HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 
 
 def train_defaults(given: Given) -> dict[str, Any]:
-    """The defaults of `train` and `plan`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or λ."""
-    usual = DEFAULTS["train"]
-    if {*given, *parse_options(given.get("set", ()))} & {"sampler", *RECOMMENDED}:
+    """The defaults of `train` and `plan`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or λ. With a
+    memory budget, labels of neighbours are not features.
+    """
+    usual, names = DEFAULTS["train"], {*given, *parse_options(given.get("set", ()))}
+    if names & {"sampler", "first_hop", "mean_field"}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
+    elif "memory" in names and "label_features" not in names:
+        note("with --memory, labels of neighbours are not features: --label-features no")
+        usual = {**usual, "label_features": "no"}
     return usual
 
 

@@ -19,7 +19,7 @@ from handful.vocabulary import METHODS
 # -- samplers and numbers of parts, compared on one graph ---------------------------------------------------------
 
 ALL = ",".join(METHODS)
-DEMO = "full,rns,rns-mean-field"
+DEMO = "full,rns,rns-mean-field,rns-labels"
 WAYS = ("epochs", "steps", "seconds")
 COMPARED = {
     "equal": p.choice(
@@ -40,7 +40,8 @@ def compare(given: p.Given, graph: p.Graph, samplers: p.Samplers = ALL) -> Answe
     depth = asked.options["layers"]
     choose_methods(options, depth)  # raise errors about options before the graph is loaded
     asked = p.with_split(asked)
-    chosen = trainable(asked, choose_methods(options, depth, asked.load(asked.seeds[0])), note)
+    data = asked.load(asked.seeds[0])
+    chosen = trainable(asked, choose_methods(options, depth, data), note, data)
     folder = p.choose_folder(given.get("out"), f"compare-{graph}")
     equal = given.get("equal", "epochs")
     with Bar("epochs", asked.epochs * len(chosen) if equal == "epochs" else None) as bar:

@@ -41,8 +41,8 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     """Train a model that predicts the labels of nodes. Print mean ± 95% CI over the seeds, each at its best validation
     epoch.
 
-    By default, RNS uses a mean-field neighbour, if the model and the memory allow it. `--sampler rns` is RNS as in the
-    paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
+    By default, RNS uses a mean-field neighbour and the labels of neighbours, if possible. `--sampler rns` is RNS as in
+    the paper. `--parts auto` chooses m as `handful parts` does, or the smallest m that fits into `--memory`.
     """
     from handful import ranks
     from handful.datasets.registry import is_name

@@ -1,16 +1,17 @@
 """Every sampler on every available graph, at equal epochs and at equal time, with paired tests and mean ranks.
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
-has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give two
-results: the metric after equal epochs, and the metric after the time that the slowest method needs for these epochs. If
-``tune_each`` is given, the learning rate, dropout and weight decay are tuned for each method. Graphs whose files are
-missing are left out, and the finding lists them.
+has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give three
+results: the metric after equal epochs; the metric after the time that the slowest method needs for these epochs; and
+the metric of our methods after ``HALF`` of the time of neighbour sampling. If ``tune_each`` is given, the learning
+rate, dropout and weight decay are tuned for each method. Graphs whose files are missing are left out, and the finding
+lists them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, nan
 from pathlib import Path
@@ -26,6 +27,7 @@ from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
 from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled
 from handful.studies.grid import Entry, Grid
+from handful.training.label_features import refusal
 from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
 
@@ -34,9 +36,11 @@ STEPS = 4
 the same number.
 """
 SCALES = {"laptop": Scale(hidden=64, layers=2, epochs=40), "paper": Scale(hidden=256, layers=3, epochs=300)}
-OURS = "rns-mean-field"
-"""The method with which the statistical tests compare all other methods."""
-LONGER, ONCE = 3, ("neighbor",)
+OURS = ("rns-mean-field", "rns-labels")
+"""The methods with which the statistical tests compare all other methods."""
+RIVAL, HALF = "neighbor", 0.5
+"""The method that our methods are compared with after this fraction of its time."""
+LONGER, ONCE = 3, (RIVAL,)
 """Most methods train for ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only for
 the epochs of the comparison.
 """
@@ -138,6 +142,8 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         base = adapt(request, Experiment(case.graph, split=case.split, **how))
         for method, options in options_for(graph, scale.layers).items():
             job = set_up(base, method, options)
+            if job.settings.label_features == "yes" and refusal(graph, job.sampler) is not None:
+                continue
             entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
     if not entries:
         raise DatasetError("no graph of the survey is available: " + "; ".join(missing.values()))
@@ -154,7 +160,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     at_seconds = cut_grid(grid, "train_seconds", limits)
     said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
     for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
-        ranks, against = rank(one), compare_with_ours(one)
+        ranks, against = rank(one), [row for ours in OURS for row in compare_method(one, ours)]
         said.append(f"At {question}: {conclude(ranks)}")
         tables.append(accuracy_table(f"{question} · {heading}", one, ranks))
         if against:
@@ -163,6 +169,11 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
             charts.append(rank_chart(question, ranks))
         charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks, "against": against}
+    if RIVAL in methods:
+        seconds = {graph: grid.mean(graph, RIVAL, "epoch_seconds") or inf for graph in graphs}
+        half = cut_grid(grid, "train_seconds", {g: HALF * epochs[g] * s for g, s in seconds.items()}, [RIVAL])
+        payload["half"] = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
+        tables.append(versus_table(f"{HALF:g} of its seconds", payload["half"]))
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
     result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)
@@ -182,9 +193,9 @@ def seconds_of_slowest(grid: Grid, graph: str) -> float:
     return max((seconds for seconds in taken if seconds), default=inf)
 
 
-def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
-    """For each run, choose the best epoch only among the evaluations whose ``key`` is at most the limit
-    of the graph.
+def cut_grid(grid: Grid, key: str, limits: Mapping[str, float], uncut: Sequence[str] = ()) -> Grid:
+    """For each run, choose the best epoch only among the evaluations whose ``key`` is at most the limit of the graph.
+    The methods ``uncut`` have no limit.
     """
 
     def cut_run(run: Run, limit: float) -> Run:
@@ -195,7 +206,7 @@ def cut_grid(grid: Grid, key: str, limits: Mapping[str, float]) -> Grid:
 
     outcomes = {}
     for name, outcome in grid.outcomes.items():
-        if outcome.summary is not None:
+        if outcome.summary is not None and grid.entries[name].column not in uncut:
             runs = [cut_run(run, limits[grid.entries[name].row]) for run in outcome.summary.runs]
             outcome = replace(outcome, summary=replace(outcome.summary, runs=runs))
         outcomes[name] = outcome
@@ -228,20 +239,20 @@ def rank(grid: Grid) -> dict[str, Any] | None:
     return {"graphs": graphs, "mean": mean, "friedman_p": friedman(scores), "critical_difference": apart}
 
 
-def compare_with_ours(grid: Grid) -> list[dict[str, Any]]:
-    """Compare ``OURS`` with every other method by two tests: over the means on all graphs, and on each graph over its
-    seeds.
+def compare_method(grid: Grid, mine: str, others: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Compare the method ``mine`` with the methods ``others``, by default all, by two tests: over the means on all
+    graphs, and on each graph over its seeds.
     """
     graphs, methods = whole(grid), grid.names("column")
-    if len(graphs) < 2 or OURS not in methods:
+    if len(graphs) < 2 or mine not in methods:
         return []
     rows: list[dict[str, Any]] = []
-    for method in (method for method in methods if method != OURS):
-        ours, theirs = (np.array([grid.mean(graph, m) for graph in graphs], float) for m in (OURS, method))
-        seeds = [[grid.outcome(g, m).seeds("test") for m in (OURS, method)] for g in graphs]
+    for method in (one for one in methods if one != mine and (others is None or one in others)):
+        ours, theirs = (np.array([grid.mean(graph, m) for graph in graphs], float) for m in (mine, method))
+        seeds = [[grid.outcome(g, m).seeds("test") for m in (mine, method)] for g in graphs]
         p = holm([paired_t(*pair) for pair in seeds])
         signs = [int(np.sign(d)) if q < ALPHA else 0 for q, d in zip(p, ours - theirs, strict=True)]
-        row = {"method": method, "points": 100 * float((ours - theirs).mean())}
+        row = {"ours": mine, "method": method, "points": 100 * float((ours - theirs).mean())}
         row["p"] = wilcoxon_signed(ours.tolist(), theirs.tolist())
         row |= {"better": signs.count(1), "level": signs.count(0), "worse": signs.count(-1)}
         rows.append({**row, "seeds_p": dict(zip(graphs, p, strict=True))})
@@ -265,16 +276,17 @@ def accuracy_table(heading: str, grid: Grid, ranks: dict[str, Any] | None) -> Ta
 
 
 def versus_table(question: str, against: list[dict[str, Any]]) -> Table:
-    """Make a table that compares our method with every other method: the mean difference in percentage points, its
-    p-value, and the numbers of graphs on which our method is significantly better, level or worse.
+    """Make a table that compares our methods with other methods: the mean difference in percentage points, its p-value,
+    and the numbers of graphs on which our method is significantly better, level or worse.
     """
     counts = ("better", "level", "worse")
     rows = [
-        [title(row["method"]), f"{row['points']:+.2f}", f"{row['p_holm']:.3f}", *(str(row[key]) for key in counts)]
+        [f"{title(row['ours'])} against {title(row['method'])}", f"{row['points']:+.2f}", f"{row['p_holm']:.3f}"]
+        + [str(row[key]) for key in counts]
         for row in against
     ]
-    head = [f"{title(OURS)} against", "mean points", "p over graphs (Wilcoxon, Holm)", *counts]
-    heading = f"{title(OURS)} against each at {question}; by graph: paired t over seeds, Holm, {ALPHA:g}"
+    head = ["", "mean points", "p over graphs (Wilcoxon, Holm)", *counts]
+    heading = f"Our methods against others at {question}; by graph: paired t over seeds, Holm, {ALPHA:g}"
     return text_table(heading, head, rows)
 
 

@@ -65,7 +65,8 @@ def make_card(
     names, schema = encoding.get("class_names") or [], encoding.get("schema")
     call = "hf.infer(run.model, graph)  # " if kind == "links" else "run.predict(graph)          # name, path or "
     columns = "named columns of tables (`encoding.json`)" if schema else "features without names"
-    labels = " and the labels of training neighbours" * bool(config.get("settings", {}).get("label_features"))
+    used = config.get("settings", {}).get("label_features", "no") not in (False, "no")
+    labels = " and the labels of training neighbours" * used
     shown = ", ".join(map(str, names[:20])) + (" …" if len(names) > 20 else "")
     sections = {
         "What it predicts": f"{TASKS[kind].capitalize()} for each node of *{graph}*{f': {shown}' if names else ''}.",

@@ -32,7 +32,7 @@ from handful.training.checkpoint import begin_alike, plain_part, restore_checkpo
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
 from handful.training.first_hop import hops_of, know, resolve_first_hop
-from handful.training.label_features import add_label_head
+from handful.training.label_features import add_label_head, settle
 from handful.training.links import LinkGraph, Links, OfLinks, check_links
 from handful.training.loop import Loop, batch_loss, train
 from handful.training.loss import NodeLosses, balanced_weights, losses_of, node_losses, units_of
@@ -248,6 +248,7 @@ def begin(
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
+    settings = settle(settings, graph, sampler)
     add_label_head(model, graph, sampler, settings, memory, devices[0])
     loss = partial(batch_loss, precision=settings.precision, losses=losses, class_weight=weights)
     graph, execution = place(graph, model, sampler, settings, devices, graph_on, memory, loss)

@@ -64,7 +64,8 @@ def infer(model: nn.Module, graph: Graph, chunk: int = CHUNK_ROWS, **how: Any) -
     """The exact outputs of every node in float32, ``(N, outputs)``; see ``outputs_of`` for the arguments. The logits of
     a label head, if any, are added. For a regression, outputs are in the unit of the labels.
     """
-    added = label_logits(model, graph, how.get("memory"))
+    with evaluating(model):
+        added = label_logits(model, graph, how.get("memory"))
     outputs = in_units(model, outputs_of(model, graph, chunk, **how).float())
     return outputs if added is None else outputs + added.to(outputs.device)
 

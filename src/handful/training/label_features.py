@@ -2,11 +2,13 @@
 
 In a training step on a part B, the head gets only the labels of training neighbours outside B. So no label of a step's
 targets is an input of the step. UniMP (Shi et al., 2021) masks labels at random instead. In evaluation, the head gets
-all training labels. A node's own label is never its input: self-loops do not count.
+all training labels. A node's own label is never its input: self-loops do not count. A step also drops all counts of
+half of its targets, chosen at random. So the network learns to predict without labels, as for a graph that has none.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,6 +24,8 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import full_adjacency
 from handful.settings import Settings
 
+DROPPED = 0.5
+"""The probability that a training step drops the label counts of a target."""
 _counts: WeakKeyDictionary[Graph, Tensor] = WeakKeyDictionary()
 """The cached result of ``neighbour_counts`` for each graph."""
 
@@ -33,7 +37,7 @@ class LabelHead(nn.Module):
     p_k is the fraction of training nodes of class k. If a node has no labelled neighbours, ℓ is 0. W is initialised to
     0.
 
-    >>> head = LabelHead(2, torch.tensor([0.5, 0.5]))
+    >>> head = LabelHead(2, torch.tensor([0.5, 0.5])).eval()
     >>> _ = head.requires_grad_(False).weight.copy_(torch.eye(2))
     >>> head(torch.tensor([[0.0, 0.0], [1.0, 0.0]])).exp()
     tensor([[1.0000, 1.0000],
@@ -46,31 +50,54 @@ class LabelHead(nn.Module):
         self.weight = nn.Parameter(torch.zeros(outputs, len(prior), device=prior.device))
 
     def forward(self, counts: Tensor) -> Tensor:
+        if self.training:  # torch's generator of the host: the seed of the step is its seed
+            counts = counts * (torch.rand(len(counts), 1) >= DROPPED).to(counts)
         evidence = ((counts + self.prior) / (counts.sum(1, keepdim=True) + 1)).log() - self.prior.log()
         return nn.functional.linear(evidence, self.weight)
+
+
+def refusal(graph: Graph, sampler: Sampler) -> str | None:
+    """The reason why labels of neighbours cannot be features of ``graph`` in the batches of ``sampler``; ``None`` if
+    they can be.
+    """
+    if graph.kind not in ("binary", "multiclass"):
+        return f"{graph.name} has labels for {graph.kind}, not classes"
+    if not sampler.induces:
+        return f"sampler '{sampler.name}' draws edges, and they need all edges inside of a batch"
+    if sampler.name != "saint" and sampler.share(graph) == 1:
+        return "a batch of all nodes has no labels outside of it"
+    return None if type(graph) is Graph else "they are counted for a graph in one place"
+
+
+def settle(settings: Settings, graph: Graph, sampler: Sampler) -> Settings:
+    """``settings`` with `yes` or `no` in place of `auto`. If the result is `no`, the reason is printed."""
+    if settings.label_features != "auto":
+        return settings
+    if (why := refusal(graph, sampler)) is not None:
+        print(f"handful: label_features auto is no: {why}", file=sys.stderr, flush=True)
+    return replace(settings, label_features="yes" if why is None else "no")
 
 
 def add_label_head(
     model: Any, graph: Graph, sampler: Sampler, settings: Settings, memory: int | str | None, device: torch.device
 ) -> None:
-    """Add a label head to ``model`` if ``settings.label_features`` is true and the model has none.
+    """Add a label head to ``model`` if ``settings.label_features`` is `yes` and the model has none.
 
     Raises:
         HandfulError: label features are not possible in this run; or ``model`` has a label head, and
-            ``settings.label_features`` is false.
+            ``settings.label_features`` is `no`.
     """
     head = getattr(model, "label_head", None)
-    if head is None and not settings.label_features:
+    if head is None and settings.label_features == "no":
         return
-    reasons = {
-        "the model was trained with them: set label_features, or make a new model": not settings.label_features,
-        f"{graph.name} has labels for {graph.kind}, not classes": graph.kind not in ("binary", "multiclass"),
-        f"sampler '{sampler.name}' draws edges, and they need all edges inside of a batch": not sampler.induces,
-        "a batch of all nodes has no labels outside of it": sampler.name != "saint" and sampler.share(graph) == 1,
-        "they are counted in memory, for a graph in one place": memory is not None or type(graph) is not Graph,
-        f"{type(model).__name__} is not a model of handful": not hasattr(model, "label_head"),
-    }
-    for why in (why for why, holds in reasons.items() if holds):
+    why = refusal(graph, sampler)
+    if settings.label_features == "no":
+        why = "the model was trained with them: set label_features, or make a new model"
+    elif memory is not None:
+        why = "they are counted in memory: set label_features 'no', or leave memory out"
+    elif not hasattr(model, "label_head"):
+        why = f"{type(model).__name__} is not a model of handful"
+    if why is not None:
         raise HandfulError(f"label_features: {why}")
     if head is None:
         known = one_hot(graph, graph.train_nodes, max(2, graph.num_classes or 0)).sum(0) + 1  # no share is 0
