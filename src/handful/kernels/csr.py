@@ -195,3 +195,16 @@ def class_edges(indptr: Any, indices: Any, y: Any, inside: Any, ends: Any) -> No
             other = y[indices[e]]
             ends[y[v]] += other >= 0
             inside[y[v]] += other == y[v]
+
+
+@kernel
+def remove_labels(targets: Any, indptr: Any, indices: Any, y: Any, known: Any, counts: Any) -> None:
+    """For every target, subtract its neighbours of a ``known`` class from its row of ``counts``, one by one. Self-loops
+    do not count.
+    """
+    for i in range(targets.shape[0]):
+        v = targets[i]
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if known[u] and u != v:
+                counts[i, y[u]] -= 1

@@ -20,6 +20,9 @@ from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample
 from handful.errors import HandfulError
 from handful.graph import Graph
+from handful.kernels.bfloat16 import array
+from handful.kernels.csr import remove_labels
+from handful.kernels.dispatch import backend
 from handful.samplers.base import Sampler
 from handful.samplers.full import full_adjacency
 from handful.settings import Settings
@@ -52,7 +55,7 @@ class LabelHead(nn.Module):
     def forward(self, counts: Tensor) -> Tensor:
         if self.training:  # torch's generator of the host: the seed of the step is its seed
             counts = counts * (torch.rand(len(counts), 1) >= DROPPED).to(counts)
-        evidence = ((counts + self.prior) / (counts.sum(1, keepdim=True) + 1)).log() - self.prior.log()
+        evidence = (counts / self.prior).log1p_() - counts.sum(1, keepdim=True).log1p()
         return nn.functional.linear(evidence, self.weight)
 
 
@@ -113,9 +116,15 @@ def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> 
     """
     if (head := getattr(model, "label_head", None)) is None:
         return batch
-    counts = neighbour_counts(graph, len(head.prior))[sample.nodes[sample.targets]]
-    if model.training:
-        counts -= count_classes(sample.layers[0], one_hot(graph, sample.nodes, len(head.prior)))[sample.targets]
+    counts = neighbour_counts(graph, len(head.prior)).index_select(0, sample.nodes.index_select(0, sample.targets))
+    edges = sample.layers[0]
+    if model.training and backend(graph.device) == "numba":
+        assert graph.y is not None
+        assert graph.train_mask is not None
+        y, known = (field.index_select(0, sample.nodes) for field in (graph.y, graph.train_mask))
+        remove_labels(*map(array, (sample.targets, edges.indptr, edges.indices, y, known, counts)))
+    elif model.training:
+        counts -= count_classes(edges, one_hot(graph, sample.nodes, len(head.prior)))[sample.targets]
     return replace(batch, label_counts=counts)
 
 
