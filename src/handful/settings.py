@@ -279,6 +279,8 @@ class TableOptions:
         weight: the column of edge weights; by default a column with a common name, such as `weight`.
         edge_columns: columns of the edge list that become node features: each node gets the mean of the column over its
             edges.
+        edge_time: the column of the edge list with times, if the split is `time:COLUMN`; edges from the first time of
+            validation on are left out.
         id: the column of node ids; by default a column with a common name, such as `id`.
         label: the column of labels, or several columns for a multi-label task; by default a column with a common name,
             such as `label`.
@@ -312,6 +314,7 @@ class TableOptions:
     target: str | None = None
     weight: str | None = None
     edge_columns: tuple[str, ...] = ()
+    edge_time: str | None = None
     id: str | None = None
     label: tuple[str, ...] | None = None
     split_column: str | None = None

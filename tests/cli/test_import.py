@@ -131,3 +131,30 @@ def test_an_update_keeps_the_run_applicable(tables: tuple[Path, Path], tmp_path:
     assert "--out" in handful(*asked[:-2]).stderr
     directed = handful("update", old, tmp_path / "links.csv", "--unknown", "skip", "--out", tmp_path / "g")
     assert (directed.code, "added: 0 nodes" in directed.stdout) == (0, True)
+
+
+def test_edges_up_to_the_time_of_training_and_all_edges_to_predict(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = [line.split(",") for line in tables[1].read_text().splitlines()]
+    more = [[*row, "joined" if not i else f"2024-01-{1 + i // 2:02d}"] for i, row in enumerate(rows)]
+    tables[1].write_text("".join(",".join(row) + "\n" for row in more))
+    ends = tables[0].read_text().splitlines()[1:]
+    days = [1 + 3 * i % 31 for i in range(len(ends))]
+    lines = [f"{pair},2024-01-{day:02d}\n" for pair, day in zip(ends, days, strict=True)]
+    tables[0].write_text("source,target,day\n" + "".join(lines))
+    split, time = ("--split", "time:joined"), ("--edge-time", "day")
+    result = handful("import", *tables, *split, *time, "--out", tmp_path / "g", "--json")
+    assert result.code == 0, result.stderr
+    assert result.json["split"] == {"train": 29, "val": 16, "test": 15}  # two nodes per day, and one on the first
+    early = sum(day < 16 for day in days)
+    assert result.json["edges"] == early
+    assert f"{200 - early} of 200 edges are left out: 'day' is 2024-01-16 or later" in " ".join(result.stderr.split())
+    small = ("--hidden", 8, "--layers", 2, "--epochs", 2, "--seeds", "1", "--parts", 2)
+    trained = handful("train", tmp_path / "g", *small, "--out", tmp_path / "run", "--json")
+    assert trained.code == 0, trained.stderr
+    predicted = handful("predict", tmp_path / "run", *tables, "--nodes", "all", "--json")
+    assert predicted.code == 0, predicted.stderr
+    assert predicted.json["nodes"] == 60
+    assert "not used" not in predicted.stderr
+    refused = handful("import", *tables, *time, "--out", tmp_path / "other")
+    assert refused.code != 0
+    assert "time:COLUMN" in refused.stderr

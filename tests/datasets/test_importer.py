@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_times_of_edges_that_a_split_by_time_does_not_use_are_said(tmp_path: Pat
         (tmp_path / "edges.csv").write_text(f"source,when,target,note\na,{when.split(',')[0]},b,{when.split(',')[1]}\n")
         said: list[str] = []
         import_tables(tmp_path / "edges.csv", nodes, split="time:day", say=said.append)
-        assert any("'when' has times, and the split by 'day' does not use them" in text for text in said) == times
+        assert any("'when' has times: name it as edge_time" in text for text in said) == times
         said.clear()
         import_tables(tmp_path / "edges.csv", nodes, split=None, say=said.append)
         assert not any("has times" in text for text in said)
@@ -472,6 +473,185 @@ def test_another_table_by_the_schema_of_the_first(tmp_path: Path) -> None:
     assert "'pink': 1 rows are 'other'" in colour
 
 
+# -- edges up to the time of training -------------------------------------------------------------------------------
+
+START = datetime(2024, 1, 1)
+WRITTEN = {
+    "number": lambda time: (time - START).total_seconds() / 60,
+    "iso": lambda time: time.isoformat(),
+    "dmy": lambda time: time.strftime("%d.%m.%Y %H:%M"),
+    "utc": lambda time: time.replace(tzinfo=UTC),
+}
+
+
+def timed(edge: str = "iso", node: str = "iso", **more: Any) -> tuple[dict[str, Any], dict[str, Any], list[bool]]:
+    """20 nodes, 300 edges of random minutes, and which of the edges are before the first of validation. The times of an
+    edge and of a node are written as ``WRITTEN`` has it. Some edges have the very time of the boundary."""
+    rng = np.random.default_rng(0)
+    joined = [START + timedelta(minutes=int(minute)) for minute in rng.permutation(200)[:20] * 60]
+    boundary = sorted(joined)[10]  # half of 20 nodes are for training
+    made = [START + timedelta(minutes=int(minute)) for minute in rng.integers(0, 12000, 300)]
+    made[::50] = [boundary] * 6
+    ends = rng.integers(0, 20, (2, 300)).tolist()
+    edges = {"source": [f"n{i}" for i in ends[0]], "target": [f"n{i}" for i in ends[1]]}
+    edges |= {"when": [WRITTEN[edge](time) for time in made], "amount": rng.integers(1, 9, 300).astype(float), **more}
+    nodes = {"id": [f"n{i}" for i in range(20)], "joined": [WRITTEN[node](time) for time in joined]}
+    nodes |= {"label": ["a", "b"] * 10, "age": range(20)}
+    early = [time < boundary for time in made]
+    assert 50 < sum(early) < 250
+    return edges, nodes, early
+
+
+def pairs_of(edges: dict[str, Any], early: list[bool]) -> list[tuple[int, int]]:
+    rows = zip(edges["source"], edges["target"], early, strict=True)
+    return sorted((int(u[1:]), int(v[1:])) for u, v, kept in rows if kept)
+
+
+def by_time(edges: Any, nodes: Any, said: list[str] | None = None, **how: Any) -> Graph:
+    say = (lambda text: None) if said is None else said.append
+    return import_tables(edges, nodes, **{"split": "time:joined", "edge_time": "when", "say": say, **how})
+
+
+def as_csv(path: Path, table: dict[str, Any]) -> Path:
+    lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("edge", "node"), [("iso", "iso"), ("number", "number"), ("dmy", "iso"), ("iso", "dmy"), ("utc", "iso")]
+)
+@pytest.mark.parametrize("files", [False, True])
+def test_the_graph_has_the_edges_before_the_first_validation_time(
+    edge: str, node: str, files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edges, nodes, early = timed(edge, node)
+    sources: tuple[Any, Any] = (edges, nodes)
+    if files:
+        monkeypatch.setattr(tables, "BLOCK_BYTES", 1000)  # the edges are then in several blocks
+        sources = as_csv(tmp_path / "edges.csv", edges), as_csv(tmp_path / "nodes.csv", nodes)
+    said: list[str] = []
+    graph = by_time(*sources, said)
+    assert sorted(map(tuple, graph.edge_index.T.tolist())) == pairs_of(edges, early)
+    assert [int(getattr(graph, mask).sum()) for mask in MASKS] == [10, 5, 5]
+    assert any(f"{300 - sum(early)} of 300 edges are left out: 'when'" in text for text in said)
+    assert not any("not used: when" in text for text in said)
+    reached = {node for pair in pairs_of(edges, early) for node in pair}
+    alone = [i for i in range(20) if not graph.train_mask[i] and i not in reached]
+    assert any(f"{len(alone)} of 10 validation and test nodes" in text for text in said)
+
+
+def test_nodes_whose_edges_are_all_later_are_counted() -> None:
+    edges = {"source": ["n0", "n0", "n3"], "target": ["n1", "n2", "n0"], "when": [5, 20, 30]}
+    nodes = {"id": [f"n{i}" for i in range(4)], "joined": [1, 2, 20, 30], "label": list("abab"), "age": range(4)}
+    said: list[str] = []
+    graph = by_time(edges, nodes, said)
+    assert graph.edge_index.tolist() == [[0], [1]]
+    assert any("2 of 3 edges are left out: 'when' is 20 or later" in text for text in said)
+    assert any("2 of 2 validation and test nodes" in text for text in said)
+
+
+def test_columns_and_weights_are_those_of_the_edges_before_the_boundary() -> None:
+    edges, nodes, early = timed()
+    alone = {name: [value for value, kept in zip(values, early, strict=True) if kept] for name, values in edges.items()}
+    how: dict[str, Any] = {"say": lambda text: None, "split": "time:joined"}
+    for options in (
+        {"edge_columns": ("amount", "when")},
+        {"weight": "amount"},
+        {"weight": "amount", "unknown": "skip"},
+    ):
+        graph = by_time(edges, nodes, **options)
+        same = import_tables(alone, nodes, **how, **options)
+        assert (graph.x == same.x).all()
+        assert sorted(graph.edge_index.T.tolist()) == sorted(same.edge_index.T.tolist())
+        assert (graph.edge_weight is None and same.edge_weight is None) or (graph.edge_weight == same.edge_weight).all()
+    whole = import_tables(edges, nodes, **how, edge_columns=("amount",))
+    assert not (whole.x == by_time(edges, nodes, edge_columns=("amount",)).x).all()
+
+
+@pytest.mark.parametrize(("unknown", "count"), [("skip", 20), ("add", 21)])
+def test_edges_to_unknown_ids_are_left_out_by_time_too(unknown: str, count: int) -> None:
+    edges, nodes, early = timed()
+    edges["target"][:10] = ["n20"] * 10
+    said: list[str] = []
+    graph = by_time(edges, nodes, said, unknown=unknown)
+    assert graph.num_nodes == count
+    inside = [kept and (unknown == "add" or i >= 10) for i, kept in enumerate(early)]
+    assert sorted(map(tuple, graph.edge_index.T.tolist())) == pairs_of(edges, inside)
+    skipped = sum(early[:10])
+    assert any(f"{skipped} edges have an end that is not a node" in text for text in said) == (unknown == "skip")
+
+
+def test_a_later_table_is_used_whole_with_or_without_times(tmp_path: Path) -> None:
+    edges, nodes, _ = timed()
+    graph = by_time(edges, nodes, out=tmp_path / "graph")
+    found = Schema.from_json(open_graph(tmp_path / "graph").schema)
+    assert found.edges.time == "when"
+    assert found.edges.weight is None
+    for lost in ((), ("when",)):
+        later = {name: values for name, values in edges.items() if name not in lost}
+        said: list[str] = []
+        again = import_tables(later, nodes, schema=found, say=said.append)
+        assert sorted(map(tuple, again.edge_index.T.tolist())) == pairs_of(edges, [True] * 300)
+        assert again.edge_weight is None
+        assert not any("when" in text for text in said)
+    update_graph(graph, {"source": ["n0"], "target": ["n1"], "when": ["never"]}, say=said.append)
+    assert any("import again to train by time" in text for text in said)
+
+
+@pytest.mark.parametrize(("dates", "pairs"), [("dmy", [[0, 1]]), ("mdy", [[0, 2]])])
+def test_dates_of_edges_are_read_like_dates_of_nodes(dates: str, pairs: list[list[int]]) -> None:
+    nodes = {
+        "id": range(3),
+        "joined": ["01/01/2024", "03/03/2024", "04/04/2024"],
+        "label": list("aba"),
+        "age": range(3),
+    }
+    edges = {"source": [0, 0], "target": [1, 2], "when": ["05/01/2024", "01/05/2024"]}
+    assert by_time(edges, nodes, dates=dates).edge_index.T.tolist() == pairs
+
+
+def test_a_list_without_a_header_may_have_times_in_its_third_column(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("0,1,5\n1,2,50\n3,0,6\n")
+    nodes = {"id": range(4), "joined": [1, 2, 20, 30], "label": list("abab"), "age": range(4)}
+    graph = by_time(tmp_path / "edges.csv", nodes, edge_time="weight")
+    assert graph.edge_weight is None
+    assert sorted(graph.edge_index.T.tolist()) == [[0, 1], [3, 0]]
+
+
+def test_times_of_edges_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    edges, nodes, _ = timed()
+    hours = pa.array([time(1)] * 300)
+    for options, message in (
+        ({"split": "rh"}, "edge_time is for a split by time"),
+        ({"split": None}, "edge_time is for a split by time"),
+        ({"schema": Schema.from_json(by_time(edges, nodes).schema)}, "and no schema"),
+        ({"edge_time": "day"}, "no column 'day'"),
+        ({"edge_time": "source"}, "one thing alone"),
+        ({"edge_time": "amount", "weight": "amount"}, "one thing alone"),
+        ({"edge_time": "amount"}, "'amount' has numbers, and 'joined' has dates"),
+        ({"edge_time": "kind"}, "'kind' holds text such as 'x', and no times"),
+        ({"edge_time": "hours"}, "'hours' has times of day, and 'joined' has dates"),
+        ({"edge_time": "some"}, "row 2: the edge has no 'some'; row 4: .* 298 in all: fill"),
+        ({"edge_time": "none"}, "row 1: the edge has no 'none'"),
+        ({"edge_time": "late"}, "'late' is .* or later for all edges"),
+        ({"edge_time": "either"}, "day and month"),
+        ({"edge_time": "either", "dates": "ymd"}, "no date as"),
+        ({"memory": "8GiB", "out": tmp_path / "g"}, "edge_time are in memory: leave memory out"),
+    ):
+        some = [START.isoformat(), None, START.isoformat(), *[None] * 297]
+        more = {"kind": ["x"] * 300, "hours": hours, "some": some, "none": pa.nulls(300, pa.string())}
+        more |= {"late": [datetime(2030, 1, 1)] * 300, "either": ["01/02/2024"] * 300}
+        with pytest.raises(DatasetError, match=message) as caught:
+            by_time({**edges, **more}, nodes, **options)
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "g").exists()
+    with pytest.raises(DatasetError, match="give a node table too"):
+        by_time(edges, None)
+    with pytest.raises(DatasetError, match="three different times"):
+        by_time(edges, {**nodes, "joined": pa.nulls(20, pa.string())})
+
+
 # -- straight to a folder -------------------------------------------------------------------------------------------
 
 SPLIT = {"split": "rh", "seed": 3, "say": lambda text: None}
@@ -524,7 +704,7 @@ def test_what_needs_memory_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     for edges, memory, kind, message in (
         (far, "8GiB", DatasetError, "far.csv: ids from 0 to 2000000 have gaps, and are numbered in memory"),
         (wide, "8GiB", DatasetError, "wide.csv: ids from 0 to 1099511627776 have gaps"),
-        (weighted, "8GiB", DatasetError, "added up in memory: leave memory out"),
+        (weighted, "8GiB", DatasetError, "are in memory: leave memory out"),
         (near, "1MiB", HandfulError, "sorting the edges needs 32.0 MiB beside"),
     ):
         with pytest.raises(kind, match=message):

@@ -7,7 +7,6 @@ fastest; ids of all other types are compared as text.
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
@@ -55,11 +54,12 @@ FIRST_ROWS = 1000
 """The number of rows of an edge list that are searched for times."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
-OPTIONS = tuple(field.name for field in dataclasses.fields(TableOptions))
+OPTIONS = tuple(TableOptions.__dataclass_fields__)
 Progress = Callable[[int], None]
 Split = dict[str, np.ndarray]
 """The masks of a split, by name."""
-_Labels = tuple[Schema, dict[str, Any], Split]
+Fields = dict[str, Any]
+"""Fields of ``Graph``, by name."""
 
 
 def _warn(text: str) -> None:
@@ -98,12 +98,13 @@ def import_tables(
         out: the folder to save the graph in; by default, the graph is not saved.
         memory: the maximum anonymous memory of this process, such as ``"4GiB"``. If ``memory`` is given, the graph is
             written to ``out`` with the same bytes, and only the node table is completely in memory. The edge list must
-            then have no weights and no ``edge_columns``. If there is no node table, the ids in the edge list must have
-            no large gaps.
+            then have no weights, no ``edge_columns`` and no ``edge_time``. If there is no node table, the ids in the
+            edge list must have no large gaps.
         split, seed: the split to draw, and its seed, if there are labels but no split in the table; ``None`` draws no
             split. If ``schema`` is given, no split is drawn. ``"time:COLUMN"`` trains on the earliest half of the
             labelled rows, validates on the next quarter and tests on the last quarter, even if the table has a split.
-            ``COLUMN`` is then not a feature, unless ``features`` contains it.
+            ``COLUMN`` is then not a feature, unless ``features`` contains it. With ``edge_time``, the graph has only
+            the edges before the first time of validation.
         schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
             except ``unknown``, whose default is that of the schema, and ``strict``.
         progress: a function that is called after each block of edges, with the number of edges in this block.
@@ -128,18 +129,19 @@ def import_tables(
     if schema is not None:
         how, split = replace(how, unknown=options.get("unknown", schema.edges.unknown)), None
     time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
-    drawn = split if time is None else None
+    if time is None and how.edge_time is not None:
+        raise DatasetError("edge_time is for a split by time: give split as 'time:COLUMN' and no schema")
     read = partial(_Reader(how, time, schema, progress, say).read, edges, nodes)
     if memory is not None:
         if out is None:
             raise DatasetError("memory is the budget of a graph that is written to a folder: give out too")
-        _write(read, Path(out), memory, drawn, seed, fields)
+        _write(read, Path(out), memory, split, seed, fields)
         return open_graph(out)
     tables = read(None)
     with blaming(tables.where):
         edge_index = np.concatenate(tables.blocks, axis=1)
         graph = Graph.from_edge_index(edge_index, tables.num_nodes, **tables.fields | fields)
-    graph = _with_split(_merged(graph, tables.roles), drawn, seed)
+    graph = _with_split(_merged(graph, tables.roles), split, seed)
     if out is not None:
         save(graph, out)
     return graph
@@ -217,6 +219,8 @@ def update_graph(
     if count := int(idle.sum()):
         told = f"{count:,} new nodes, {int(made.labelled[before:][idle].sum()):,} of them with a label"
         say(f"{tables.where}: {told}, are in no part of the split: draw a new split to train or test on them")
+    if roles.time is not None:
+        say("The import left out later edges, and the new edges are of any time: import again to train by time.")
     if old.undirected and not made.undirected:
         say("The graph was undirected and is now directed: the new edges have one direction.")
     if out is not None:
@@ -322,8 +326,9 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
 @dataclass(frozen=True)
 class _Reader:
     """Reads the tables for ``import_tables``. ``how`` has the table options, and ``time`` is the column of a split by
-    time. ``before`` has the ids of the graph to which the tables add rows, if there is one. All other fields are
-    arguments of ``import_tables``.
+    time. ``before`` has the ids of the graph to which the tables add rows, if there is one. ``early`` is a mask of the
+    rows of the edge list that are used; ``None`` for all. ``scratch`` is a folder for the edges; ``None`` keeps them in
+    memory. All other fields are arguments of ``import_tables``.
     """
 
     how: TableOptions
@@ -332,6 +337,8 @@ class _Reader:
     progress: Progress
     say: Say
     before: Any = None
+    early: np.ndarray | None = None
+    scratch: Path | None = None
 
     def read(self, edges: Source, nodes: Source | None, scratch: Path | None) -> _Tables:
         """Read the tables. If ``scratch`` is given, the edges are kept in files in this folder."""
@@ -344,27 +351,26 @@ class _Reader:
             source, target = (_find(listed, role, getattr(how, role), needed=True) for role in ("source", "target"))
             # The kinds of the edge columns are fitted later, to the edges that are kept.
             own = [Column(name, "category" if name in how.categorical else "number") for name in how.edge_columns]
-            weight = _find(listed, "weight", how.weight)
-            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own), how.unknown)
+            timed = how.weight is None and how.edge_time in USUAL["weight"]
+            weight = None if timed else _find(listed, "weight", how.weight)
+            roles = Edges(source, target, weight, how.undirected, how.repeated, tuple(own), how.unknown, how.edge_time)
         else:
             roles = schema.edges
-        chosen = (roles.source, roles.target, roles.weight, *(column.name for column in roles.columns))
+        chosen = (roles.source, roles.target, roles.weight, how.edge_time, *(column.name for column in roles.columns))
         used = [listed.has(name) for name in chosen if name is not None]
-        if scratch is not None and (roles.weight is not None or roles.repeated == "count" or roles.columns):
-            raise DatasetError(f"{listed.path}: weights and edge_columns are added up in memory: leave memory out")
-        if extra := [name for name in listed.named if name not in used]:
+        if scratch is not None and (len(used) > 2 or roles.repeated == "count"):
+            raise DatasetError(f"{listed.path}: weights, edge_columns and edge_time are in memory: leave memory out")
+        if extra := [name for name in listed.named if name not in (*used, roles.time)]:
             advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
-        others = [name for name in listed.named if name not in (roles.source, roles.target, roles.weight)]
-        if self.time is not None and others and (dated := Problems().attempt(self._dated, listed, others)):
-            told = f"'{dated[0]}' has times, and the split by '{self.time}' does not use them"
-            self.say(f"{listed.path}: {told}: leave out later edges, or training uses them too")
+        if self.time is not None and how.edge_time is None and (dated := Problems().attempt(self._dated, listed)):
+            self.say(f"{listed.path}: '{dated[0]}' has times: name it as edge_time, or training uses later edges too")
         if nodes is None:
-            if roles.columns:
-                raise DatasetError(f"{listed.path}: edge_columns become features of nodes: give a node table too")
+            if roles.columns or self.time is not None:
+                raise DatasetError(f"{listed.path}: edge_columns and a split by time need nodes: give a node table too")
             if schema is not None and schema.columns and self.before is None:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-            return self._edges(listed, roles, self.before, scratch)
+            return replace(self, scratch=scratch)._edges(listed, roles, self.before)
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
         if schema is None:
             schema, names, table = self._choose(described, roles)
@@ -372,22 +378,31 @@ class _Reader:
             if self.before is not None and schema.split is None:
                 schema = replace(schema, split=_find(described, "split", None))
             names, table = [], described.read(texts=schema.as_text())
-        tables = None
+        problems = Problems()
+        ids = problems.attempt(table.ids, schema.id, self.before)
+        schema, fields, early = problems.attempt(self._labels, table, schema, listed) or (schema, {}, None)
+        tables, reader = None, replace(self, early=early, scratch=scratch)
         if roles.columns:
-            tables = self._edges(listed, roles, table.ids(schema.id), None)
+            problems.tell()
+            tables = reader._edges(listed, roles, ids)
             schema, table, added = self._add_means(schema, table, listed, tables)
             names += added
-        ids, fields, schema = self._nodes(table, schema, names)
-        tables = tables or self._edges(listed, roles, ids, scratch)
+        schema = self._nodes(table, schema, names, fields, problems)
+        tables = tables or reader._edges(listed, roles, ids)
         tables.where = described.path
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
+        if early is not None:
+            later = np.flatnonzero(tables.fields["val_mask"] | tables.fields["test_mask"])
+            alone = len(np.setdiff1d(later, np.concatenate(tables.blocks, axis=1)))
+            told = f"{alone:,} of {len(later):,} validation and test nodes have no earlier edges"
+            self.say(f"{listed.path}: {told}: their evaluation uses no edges; predict with all edges to include them")
         return tables
 
-    def _dated(self, listed: TableFile, names: list[str]) -> list[str]:
-        """The columns of dates or times among the columns ``names``, by the first rows."""
-        _, block = next(listed.blocks(names, {}))
-        rows = replace(listed, names=tuple(names), table=arrow().Table.from_batches([block[:FIRST_ROWS]]))
-        columns = fit_columns(rows, names, self.how, np.ones(len(rows), bool), Problems())
+    def _dated(self, listed: TableFile) -> list[str]:
+        """The columns of dates or times, by the first rows."""
+        _, block = next(listed.blocks(listed.named, {}))
+        rows = replace(listed, table=arrow().Table.from_batches([block[:FIRST_ROWS]]))
+        columns = fit_columns(rows, listed.named, self.how, np.ones(len(rows), bool), Problems())
         return [column.name for column in columns if column.kind == "date"]
 
     # -- nodes --------------------------------------------------------------------------------------------------
@@ -413,39 +428,51 @@ class _Reader:
             table = replace(table, names=(*table.names, name), table=table.table.append_column(name, values))
         return replace(schema, edges=roles), table, list(means)
 
-    def _nodes(self, table: TableFile, schema: Schema, names: list[str]) -> tuple[Any, dict[str, Any], Schema]:
-        """Read a node table. Return its ids, its fields of ``Graph``, and its schema, which is fitted if none was
-        given.
+    def _nodes(self, table: TableFile, schema: Schema, names: list[str], fields: Fields, problems: Problems) -> Schema:
+        """Read the features and the split of a node table, and add them to ``fields``, which has the labels. Return the
+        schema, which is fitted if none was given.
         """
-        problems, how, say = Problems(), self.how, self.say
         if self.schema is not None:
-            schema.check(table, say)
-            _tell_drift(table, schema, how.strict, say)
-        ids = problems.attempt(table.ids, schema.id, self.before)
-        found: _Labels = problems.attempt(self._labels, table, schema) or (schema, {}, {})
-        schema, fields, masks = found
-        masks = masks or problems.attempt(_masks, table, schema, fields.get("y")) or {}
+            schema.check(table, self.say)
+            _tell_drift(table, schema, self.how.strict, self.say)
+        fields |= {} if self.time else problems.attempt(_masks, table, schema, fields.get("y")) or {}
         if self.schema is None:
-            schema = self._fit(table, schema, names, masks, problems)
-        x = schema.encode(table, problems, say)
+            schema = self._fit(table, schema, names, fields, problems)
+        x = schema.encode(table, problems, self.say)
         problems.tell()
         if self.schema is None:
-            _tell_leaks(table, schema, x, fields.get("y"), say)
-        fields |= masks | {"schema": schema.to_json()}
-        fields |= {"x": x} if schema.columns else {}
+            _tell_leaks(table, schema, x, fields.get("y"), self.say)
+        fields |= {"schema": schema.to_json()} | ({"x": x} if schema.columns else {})
         fields |= {"kept": schema.kept_texts(table)} if schema.kept else {}
-        return ids, fields, schema
+        return schema
 
-    def _labels(self, table: TableFile, schema: Schema) -> _Labels:
-        """Read the labels. Return the schema with the classes, the label fields of ``Graph``, and the masks of a split
-        by time, if any.
+    def _labels(self, table: TableFile, schema: Schema, listed: TableFile) -> tuple[Schema, Fields, np.ndarray | None]:
+        """Read the labels. Return the schema with the classes, and the labels, with the masks of a split by time. Also
+        return a mask of the rows of the edge list that are used; ``None`` for all.
         """
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
         fields = schema.label_fields(table, self.say if self.before is None else _refuse_class)
         if self.time is None:
-            return schema, fields, {}
-        return schema, fields, _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
+            return schema, fields, None
+        masks, end, kind = _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
+        early = None if self.how.edge_time is None else self._early(listed, self.how.edge_time, end, kind)
+        return schema, fields | masks, early
+
+    def _early(self, listed: TableFile, name: str, end: float, kind: str) -> np.ndarray:
+        """A mask of the rows of the edge list whose time in the column ``name`` is before ``end``, a time of the kind
+        ``kind``.
+        """
+        rows = listed.read([name])
+        times, own = _times(rows, name, self.how.dates)
+        rows.refuse(np.isnan(times), f"the edge has no '{name}'", advice="fill it, or leave out such edges")
+        if own != kind:
+            raise rows.error(f"'{name}' has {own}, and '{self.time}' has {kind}: give times of one kind")
+        early, first = times < end, _show_time(end, kind)
+        if not early.any():
+            raise rows.error(f"'{name}' is {first} or later for all edges, so that none is left: leave edge_time out")
+        self.say(f"{rows.path}: {(~early).sum():,} of {len(early):,} edges are left out: '{name}' is {first} or later")
+        return early
 
     def _fit(self, table: TableFile, schema: Schema, names: list[str], masks: Split, problems: Problems) -> Schema:
         """Fit the encoding of the columns ``names``, and add it to the schema. The encoding is fitted to the training
@@ -497,21 +524,19 @@ class _Reader:
 
     # -- edges --------------------------------------------------------------------------------------------------
 
-    def _edges(self, table: TableFile, roles: Edges, known: Any, scratch: Path | None) -> _Tables:
+    def _edges(self, table: TableFile, roles: Edges, known: Any) -> _Tables:
         """Read the edges. ``known`` contains the ids of the node table. If it is ``None``, all ids are nodes.
 
         Integer ids are read as integers. If some ids are not integers, the table is read again with ids as text.
         """
-        pa, scan = arrow(), partial(self._scan, table, roles, scratch)
+        pa, scan = arrow(), partial(self._scan, table, roles)
         if known is None or pa.types.is_integer(known.type):
             with suppress(NotWholeError):
                 return scan(known, pa.int64())
         ids = pa.array([]) if known is None else known
         return scan(ids.cast(pa.string()), pa.string(), known is None)
 
-    def _scan(
-        self, table: TableFile, roles: Edges, scratch: Path | None, known: Any, kind: Any, grows: bool = False
-    ) -> _Tables:
+    def _scan(self, table: TableFile, roles: Edges, known: Any, kind: Any, grows: bool = False) -> _Tables:
         pa, path, unknown = arrow(), table.path, self.how.unknown
         more = [column.name for column in roles.columns]
         ends, weight = (roles.source, roles.target), roles.weight
@@ -528,7 +553,7 @@ class _Reader:
                 absent.add(side.is_null(), row, f"the edge has no '{end}'")
             if absent.count:
                 continue
-            kept: Any = slice(None)
+            kept: Any = slice(None) if self.early is None else self.early[row - table.first_row :][: len(block)]
             if known is None:
                 parts = np.stack([side.to_numpy() for side in sides])
             else:
@@ -540,8 +565,9 @@ class _Reader:
                     for end, side, part in zip(ends, sides, parts, strict=True):
                         strange.add(part < 0, row, f"{end} '{{}}' is not in {where}", side)
                 if unknown == "skip":
-                    kept = (parts >= 0).all(axis=0)
-                    skipped += len(kept) - int(kept.sum())
+                    inside = np.all(parts >= 0, axis=0)
+                    skipped += int((~inside[kept]).sum())
+                    kept = inside if self.early is None else inside & kept
             if weight is not None:
                 with reading(path):
                     values = block.column(weight).cast(pa.float32()).to_numpy(zero_copy_only=False)
@@ -551,7 +577,7 @@ class _Reader:
             if more:
                 rest = block.select(more)
                 columns.append(rest if isinstance(kept, slice) else rest.filter(pa.array(kept)))
-            blocks.append(_keep(parts[:, kept], scratch))
+            blocks.append(_keep(parts[:, kept], self.scratch))
             self.progress(len(block))
         problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count:
@@ -569,7 +595,7 @@ class _Reader:
         low, high = min(int(block.min()) for block in blocks), max(int(block.max()) for block in blocks)
         if low >= 0 and high < 8 * sum(block.shape[1] for block in blocks) + 1_000_000:
             return _Tables(roles, path, blocks, high + 1, fields, columns)
-        if scratch is not None:
+        if self.scratch is not None:
             gaps = f"{path}: ids from {low} to {high} have gaps"
             raise DatasetError(f"{gaps}, and are numbered in memory: leave memory out, or give a node table")
         own, places = np.unique(np.concatenate(blocks, axis=1), return_inverse=True)
@@ -580,24 +606,37 @@ class _Reader:
 # -- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> Split:
-    """Make the masks of a split by the times in the column ``name``, and print a note with the boundaries."""
+def _times(table: TableFile, name: str, dates: str) -> tuple[np.ndarray, str]:
+    """The times in the column ``name`` as float64 ``(rows,)``, NaN if missing; and their kind, such as ``dates``."""
+    types, column = arrow().types, table.column(name)
+    text = types.is_string(column.type) and column.null_count < len(column)
+    format = date_format(table, name, dates) if text else ""
+    if text and not format:
+        raise table.error(f"'{name}' holds text such as '{column.drop_null()[0]}', and no times to split by")
+    kind = "dates" if format or types.is_date(column.type) or types.is_timestamp(column.type) else "numbers"
+    kind = "times of day" if types.is_time(column.type) else "durations" if types.is_duration(column.type) else kind
+    return table.numbers(name, missing=True, format=format), kind
+
+
+def _show_time(time: float, kind: str) -> str:
+    return str(np.datetime64(round(86400 * time), "s")).removesuffix("T00:00:00") if kind == "dates" else f"{time:.15g}"
+
+
+def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say: Say) -> tuple[Split, float, str]:
+    """Make the masks of a split by the times in the column ``name``, and print a note with the boundaries. Also return
+    the first boundary, and its kind.
+    """
     if y is None:
         raise table.error(f"a split by '{name}' needs labels, and the table has none")
-    types, column = arrow().types, table.column(name)
-    format = date_format(table, name, dates) if types.is_string(column.type) else ""
-    if types.is_string(column.type) and not format:
-        raise table.error(f"'{name}' holds text such as '{column.drop_null()[0]}', and no times to split by")
-    times, labelled = table.numbers(name, missing=True, format=format), _has_label(y)
+    (times, kind), labelled = _times(table, name, dates), _has_label(y)
     masks, first = time_split(times, RANDOM_HIGH, labelled & ~np.isnan(times))
-    days = bool(format) or types.is_date(column.type) or types.is_timestamp(column.type)
-    shown = [str(np.datetime64(round(86400 * t), "s")).removesuffix("T00:00:00") if days else f"{t:g}" for t in first]
+    shown = [_show_time(time, kind) for time in first]
     sizes = [f"{int(mask.sum()):,}" for mask in masks.values()]
     absent = int((labelled & np.isnan(times)).sum())
     lost = f"; {absent:,} labelled rows without '{name}' are in no part" if absent else ""
     parts = f"train before {shown[0]} ({sizes[0]}), val before {shown[1]} ({sizes[1]}), then test ({sizes[2]})"
     say(f"{table.path}: split by '{name}': {parts}{lost}")
-    return masks
+    return masks, first[0], kind
 
 
 def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:

@@ -49,13 +49,12 @@ def _text(raw: Path) -> Arrays:
     nodes, count = (int(read_matrix(raw / f"num-{kind}-list.csv.gz", np.int64, 1)[0, 0]) for kind in ("node", "edge"))
     labels = read_matrix(raw / "node-label.csv.gz", np.float64, nodes).T
     edges = read_matrix(raw / "edge.csv.gz", np.int32, count)
-    features, of_edges = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz"
+    features, of_edges, x = raw / "node-feat.csv.gz", raw / "edge-feat.csv.gz", None
     if features.exists():
-        return edges, np.ascontiguousarray(read_matrix(features, np.float32, nodes).T), labels, nodes
-    if of_edges.exists():
-        means, _ = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)
-        return edges, means.astype(np.float32), labels, nodes
-    return edges, None, labels, nodes
+        x = np.ascontiguousarray(read_matrix(features, np.float32, nodes).T)
+    elif of_edges.exists():
+        x = mean_of_edges(edges, read_matrix(of_edges, np.float32, count), nodes)[0].astype(np.float32)
+    return edges, x, labels, nodes
 
 
 def _binary(raw: Path) -> Arrays:

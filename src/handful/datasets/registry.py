@@ -211,9 +211,8 @@ def _options(source: Source, given: str) -> Any:
     if len(dict(named)) < len(named):
         raise DatasetError(f"{what}: an option is given twice in '{given[:60]}'")
     hints = get_type_hints(source.options)
-    for key, _ in named:
-        if key not in hints:
-            raise DatasetError(f"{what}: " + unknown("option", key, hints))
+    if odd := [key for key, _ in named if key not in hints]:
+        raise DatasetError(f"{what}: " + unknown("option", odd[0], hints))
     return source.options(**{key: _convert(what, key, text, hints[key]) for key, text in named})
 
 

@@ -177,7 +177,8 @@ class Edges:
     """The roles of the columns of an edge list, and the options for its edges.
 
     ``columns`` become node features: each node gets the mean of the column over its edges. ``unknown`` is the treatment
-    of edges to ids without a row; see ``TableOptions``.
+    of edges to ids without a row; see ``TableOptions``. ``time`` is the column by which the first import left out later
+    edges. Later tables need no times, and all their edges are used.
     """
 
     source: str
@@ -187,10 +188,12 @@ class Edges:
     repeated: Repeated | None = None
     columns: tuple[Column, ...] = ()
     unknown: Unknown = "error"
+    time: str | None = None
 
     def __post_init__(self) -> None:
-        if self.target == self.source or self.weight in (self.source, self.target):
-            named = f"source '{self.source}', target '{self.target}', weight '{self.weight}'"
+        roles = [name for name in (self.source, self.target, self.weight, self.time) if name is not None]
+        if len(set(roles)) < len(roles):
+            named = f"source '{self.source}', target '{self.target}', weight '{self.weight}', time '{self.time}'"
             raise DatasetError(f"a column of an edge list is one thing alone: {named}")
 
 

@@ -248,9 +248,8 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
         HandfulError: there is not enough memory or disk space.
     """
     name = f"synthetic with {model.nodes:,} nodes"
-    edges = model.nodes * model.degree
     width = model.features * model.dtype.itemsize + 19
-    require_disk(edges * 12 + model.nodes * width, path, name)
+    require_disk(model.nodes * (model.degree * 12 + width), path, name)
     write_within(model, path, room(memory, 8 * model.nodes + LEAST, name))
 
 
