@@ -113,3 +113,18 @@ def test_edges_by_class_against_a_count_over_the_edge_list(n: int, m: int, seed:
     class_edges(indptr, indices, y, inside, ends)
     assert ends.tolist() == [(known & (y[rows] == k)).sum() for k in range(3)]
     assert inside.tolist() == [(known & (y[rows] == k) & (y[cols] == k)).sum() for k in range(3)]
+
+
+@given(st.integers(1, 12), st.integers(0, 40), st.integers(0, 2**32 - 1))
+@settings(max_examples=50)
+def test_removed_labels_against_a_dense_product(n: int, m: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, cols = rng.integers(0, n, (2, m))
+    y, known = rng.integers(0, 3, n), rng.random(n) < 0.5
+    indptr, indices, _ = csr.coo_to_csr(rows, cols, n, n)
+    dense = np.zeros((n, n))
+    np.add.at(dense, (rows, cols), rows != cols)
+    targets = np.flatnonzero(known)
+    counts = np.zeros((len(targets), 3), np.float32)
+    csr.remove_labels(targets, indptr, indices, y, known, counts)
+    assert np.array_equal(-counts, (dense @ (np.eye(3)[y] * known[:, None]))[targets])

@@ -73,7 +73,7 @@ def predict(
     with console.status("reading the graph"):
         data = opened.check(opened.load(graph, table, say=note, **how))
     if opened.model.label_head is not None and (data.y is None or data.train_mask is None):
-        note("the models use labels of neighbours, and this graph has no training nodes: they use features alone")
+        note("the models use labels of neighbours, and this graph has none: their measured accuracy does not hold")
     which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
