@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import balanced_accuracy_score
 
 import handful as hf
 from graphs import make_graph, make_numbers
@@ -130,6 +132,28 @@ def test_wide_and_large_graphs_are_cut_and_that_is_said(monkeypatch: pytest.Monk
     fewer, notes = run_baselines(make_graph(300), METRICS["accuracy"])
     assert len(fewer) == 4
     assert "memory" in notes[0]
+
+
+def test_gradient_boosting_that_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baselines, "BOOSTED", 10)
+    found, notes = run_baselines(make_graph(100), METRICS["accuracy"])
+    assert not any("boosting" in one.name for one in found)
+    assert ["gradient boosting" in note for note in notes] == [True, True]
+
+
+def test_balanced_classes_are_those_of_scikit_learn() -> None:
+    graph = make_graph(300, classes=2)
+    y, x, train, test = (getattr(graph, name).numpy() for name in ("y", "x", "train_mask", "test_mask"))
+    rare = train & ((y == 0) | (np.arange(300) % 5 == 0))
+    graph = graph.replace(train_mask=torch.from_numpy(rare))
+    plain, balanced = (
+        {one.name: one.test for one in run_baselines(graph, METRICS["balanced_accuracy"], on)[0]}
+        for on in (False, True)
+    )
+    few = {"max_iter": 40, "learning_rate": 0.25, "max_bins": 63, "class_weight": "balanced"}
+    guess = HistGradientBoostingClassifier(**few).fit(x[rare], y[rare]).predict(x[test])
+    assert balanced["gradient boosting, own columns"] == pytest.approx(balanced_accuracy_score(y[test], guess))
+    assert plain != balanced
 
 
 def test_what_is_kept_is_not_trained_again(tmp_path: Path) -> None:

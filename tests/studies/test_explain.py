@@ -12,6 +12,7 @@ from handful.datasets.importer import import_tables
 from handful.errors import HandfulError
 from handful.graph import MASKS
 from handful.report.page import write_finding
+from handful.runs import refit
 from handful.studies.explain import column_groups, explain, moved_by
 
 pa = pytest.importorskip("pyarrow")
@@ -62,6 +63,18 @@ def test_what_is_left_out_is_what_another_graph_predicts(run: hf.OpenedRun) -> N
     x[node, 1:4] = graph.x[:, 1:4].mean(0)
     without = run.predict_proba(graph.replace(x=x))[node]
     assert moves["plan"] == pytest.approx(100 * (p - without)[p.argmax()], abs=1e-3)
+
+
+def test_a_node_is_explained_by_the_models_that_predict_it(run: hf.OpenedRun, tmp_path: Path) -> None:
+    assert run.experiment is not None
+    run.experiment.with_(epochs=3, seeds=(1, 2)).run(tmp_path / "run")
+    opened = hf.open_run(tmp_path / "run")
+    before = moved_by(opened, opened.load(), 7, {})[1]
+    assert before == pytest.approx(100 * opened.predict_proba()[7].max(), abs=1e-3)
+    refit(opened)
+    after = moved_by(opened, opened.load(), 7, {})[1]
+    assert after == pytest.approx(100 * opened.predict_proba()[7].max(), abs=1e-3)
+    assert after != before
 
 
 def test_the_neighbours_of_a_node_are_a_picture_with_names(run: hf.OpenedRun, tmp_path: Path) -> None:

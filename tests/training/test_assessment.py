@@ -17,7 +17,8 @@ from sklearn.metrics import (
 )
 
 from handful import Graph, HandfulError
-from handful.training.assessment import Decision, assessment, best_threshold
+from handful.training.assessment import Decision, assess_average, assessment, averaged, best_threshold, interval
+from handful.training.metrics import METRICS
 
 
 def labelled(y: object, **fields: object) -> Graph:
@@ -47,6 +48,8 @@ def test_two_classes_are_judged_by_the_one_that_is_named() -> None:
     assert of_ok == pytest.approx(average_precision_score(y[test], logits[test, 0]))
     assert of_ok > 0.9 > found.metrics["average_precision"]["test"]
     guess = np.where(p >= 0.3, 0, 1)
+    assert found.metrics["accuracy"]["test"] == pytest.approx((guess == y[test]).mean())  # the metrics of the decisions
+    assert found.metrics["f1"]["test"] == pytest.approx(f1_score(y[test], guess, pos_label=0))
     assert found.confusion == confusion_matrix(y[test], guess).tolist()
     precision, recall, f1, support = precision_recall_fscore_support(y[test], guess)
     for c, one in enumerate(found.classes):
@@ -118,6 +121,23 @@ def test_class_weights_change_the_probabilities_and_not_the_decision(positive: i
     odds = logits.exp()[:, 0] * 0.6 / 3.0
     assert torch.allclose(values[:, 1], odds / (1 + odds))
     assert np.array_equal(decision.pick(values.numpy()), (logits[:, 0] > 0).numpy())
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_metrics_are_those_of_the_decisions_also_by_f1_and_class_weights(positive: int) -> None:
+    rng = np.random.default_rng(1)
+    y = (rng.random(900) < 0.3).astype(int)
+    seeds = [torch.from_numpy(1.5 * y - 0.5 + rng.normal(size=900)).float()[:, None] for _ in range(3)]
+    graph, weight = labelled(y, positive=positive), torch.tensor([0.7, 1.6])
+    test = graph.test_mask.numpy()
+    for by_f1 in (False, True):
+        found, decision = assess_average(seeds, graph, by_f1, weight)
+        guess = decision.pick(decision.values(averaged(seeds, decision)).numpy())[test]
+        assert found.metrics["accuracy"]["test"] == pytest.approx((guess == y[test]).mean())
+        assert found.metrics["f1"]["test"] == pytest.approx(f1_score(y[test], guess, pos_label=positive))
+        nodes = graph.test_mask.nonzero().squeeze(1)
+        low, high = interval(seeds, graph, METRICS["accuracy"], nodes, decision)
+        assert low < found.metrics["accuracy"]["test"] < high
 
 
 def test_of_many_classes_the_weighted_one_is_picked() -> None:

@@ -63,7 +63,9 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
         judged = judge(opened, graph, metric, memory)
         how = {name: getattr(judged.decision, name) for name in ("threshold", "class_weight")}
         write_json(folder / DECISION, seal(how))
-        found, notes = kept_baselines(folder / BASELINES, graph, metric) if baselines and memory is None else ([], [])
+        found, notes = list[Baseline](), list[str]()
+        if baselines and memory is None:
+            found, notes = kept_baselines(folder / BASELINES, graph, metric, made.settings.class_weight)
         payload |= {"assessment": {"seeds": judged.seeds, "interval": judged.interval, **judged.result.to_json()}}
         payload |= {"baselines": [asdict(one) for one in found]} if found else {}
         said = [*judged.say(metric, title(made.model), found), *said, *(f"Baselines: {note}." for note in notes)]
@@ -154,7 +156,7 @@ def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | N
     weight = balanced_weights(graph) if asked.settings.class_weight == "balanced" else None
     result, decision = assess_average(outputs, graph, asked.settings.threshold == "f1", weight)
     nodes = getattr(graph, f"{result.nodes}_mask").nonzero().squeeze(1)
-    return Judged(result, [run.seed for run in runs], interval(outputs, graph, metric, nodes), decision)
+    return Judged(result, [run.seed for run in runs], interval(outputs, graph, metric, nodes, decision), decision)
 
 
 def seed_table(heading: str, summary: Summary, metric: Metric) -> Table:
@@ -225,8 +227,8 @@ def assessment_tables(judged: Assessment, where: str) -> list[Table]:
     splits = list(next(iter(judged.metrics.values())))
     by_metric = [(METRICS[name], values) for name, values in judged.metrics.items()]
     measured = [[one.label(), *(one.text(values[split]) for split in splits)] for one, values in by_metric]
-    usual, chosen = (f" at threshold {t:.3g}" if judged.kind == "binary" else "" for t in (0.5, judged.threshold))
-    tables = [text_table(f"Metrics{usual}, {where}", ["metric", *splits], measured)]
+    chosen = f" at threshold {judged.threshold:.3g}" if judged.kind == "binary" else ""
+    tables = [text_table(f"Metrics{chosen}, {where}", ["metric", *splits], measured)]
     if judged.classes:
         what = "label" if judged.kind == "multilabel" else "class"
         tables.append(_records(f"By {what}{chosen}, {where}", what, "name", judged.classes))

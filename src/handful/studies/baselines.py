@@ -40,8 +40,8 @@ COLUMNS = 256
 WIDEST = 1024
 LARGEST = 1 << 28
 """The maximum number of values in the feature matrix that includes the features of neighbours."""
-BOOSTED = 2_000_000
-"""The maximum of training nodes × features × classes for gradient boosting. Larger problems would take minutes."""
+BOOSTED = 16_000_000
+"""The maximum of training nodes × features × classes for gradient boosting, which takes about ten seconds then."""
 ROUNDS = 30
 """The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
@@ -61,12 +61,13 @@ class Baseline:
     seconds: float
 
 
-def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
+def run_baselines(graph: Graph, metric: Metric, balanced: bool = False) -> tuple[list[Baseline], list[str]]:
     """Run all baselines on a graph. Also return notes about baselines that were left out or used less data.
 
     Args:
         graph: a graph with features, labels and a split.
         metric: the metric of all baselines.
+        balanced: whether the scikit-learn classifiers give all classes the same weight in the loss.
 
     >>> import handful as hf
     >>> from handful.training.metrics import METRICS
@@ -77,7 +78,7 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
     """
     made = _Columns(graph.require_training().to("cpu"))
     found, notes = [], list[str]()
-    for name, sees_graph, make_outputs in _every(made, metric, notes):
+    for name, sees_graph, make_outputs in _every(made, metric, notes, balanced):
         started = time.perf_counter()
         outputs = make_outputs()
         val, test = (metric.of(outputs[nodes], made.graph, nodes) for nodes in (made.val, made.test))
@@ -85,26 +86,30 @@ def run_baselines(graph: Graph, metric: Metric) -> tuple[list[Baseline], list[st
     return found, [*notes, *made.notes]
 
 
-def kept_baselines(path: Path, graph: Graph, metric: Metric) -> tuple[list[Baseline], list[str]]:
+def kept_baselines(
+    path: Path, graph: Graph, metric: Metric, class_weight: str = "none"
+) -> tuple[list[Baseline], list[str]]:
     """Read the results of the baselines from the file ``path``. If the file does not exist, run the baselines and write
-    it.
+    it. ``class_weight`` is as in ``Settings``.
     """
     if not path.exists():
-        found, notes = run_baselines(graph, metric)
+        found, notes = run_baselines(graph, metric, class_weight == "balanced")
         write_json(path, seal({"found": [asdict(one) for one in found], "notes": notes}))
     record = read_json(path)
     kept: list[Any] = [{name: nan if one is None else one for name, one in row.items()} for row in record["found"]]
     return [Baseline(**row) for row in kept], record["notes"]
 
 
-def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
+def _every(
+    made: _Columns, metric: Metric, notes: list[str], balanced: bool
+) -> Iterator[tuple[str, bool, Callable[[], Tensor]]]:
     """For each baseline, yield its name, whether it uses the edges, and a function that computes its outputs."""
     graph = made.graph
     constant = {"regression": "mean", "multilabel": "share of each label"}.get(graph.kind, "majority class")
     yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
     yield "label propagation", True, lambda: _outputs(propagate_labels(graph), graph)
     try:
-        linear, boosted = _models(graph)
+        linear, boosted = _models(graph, balanced)
     except ImportError:
         notes.append("without linear models and gradient boosting: pip install 'handful[sklearn]'")
         return
@@ -115,10 +120,12 @@ def _every(made: _Columns, metric: Metric, notes: list[str]) -> Iterator[tuple[s
         if near and not made.fits:
             notes.append("without neighbours' columns: they would take too much memory")
             return
-        yield f"{name}, {which}", near, partial(_best, linear, made, metric, near)
-        work = made.table(near).shape[1] * len(made.fitted) * graph.num_outputs
-        if work <= BOOSTED and made.y.ndim == 1:
-            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, near)
+        yield f"{name}, {which}", near, partial(_best, linear, made, metric, made.table(near))
+        x = made.plain if not near and graph.num_features <= WIDEST else made.table(near)
+        if x.shape[1] * len(made.fitted) * graph.num_outputs > BOOSTED:
+            notes.append(f"without gradient boosting of {which}: it would take minutes")
+        elif made.y.ndim == 1:
+            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, x)
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -148,13 +155,18 @@ class _Columns:
         """
         return self.with_neighbours if near else self.own
 
+    @property
+    def plain(self) -> Tensor:
+        """The features of the nodes as they are, in float32."""
+        assert self.graph.x is not None
+        return self.graph.x.to(torch.float32)
+
     @cached_property
     def own(self) -> Tensor:
         """The features of the nodes after ``_in_one_unit``. If there are more than ``COLUMNS`` features, the result is
         their principal components.
         """
-        assert self.graph.x is not None
-        x = self.graph.x.to(torch.float32)
+        x = self.plain
         if x.shape[1] > COLUMNS:
             self.notes.append(f"{x.shape[1]:,} columns as {COLUMNS} principal components")
             some = x[self.fitted]
@@ -245,30 +257,32 @@ def _outputs(values: Tensor, graph: Graph) -> Tensor:
     return torch.logit(values) if graph.kind == "multilabel" else values.log()
 
 
-def _models(graph: Graph) -> tuple[list[Any], list[Any]]:
+def _models(graph: Graph, balanced: bool) -> tuple[list[Any], list[Any]]:
     """The linear models, of which the validation metric selects one; and the gradient boosting model."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
     from sklearn.linear_model import LogisticRegression, Ridge
 
+    few: dict[str, Any] = {"max_iter": 40, "learning_rate": 0.25, "max_bins": 63}
     if graph.kind in ("regression", "multilabel"):
-        return [Ridge()], [HistGradientBoostingRegressor(max_iter=80, max_bins=63)]
-    linear = [LogisticRegression(C=strength, max_iter=200, tol=1e-3) for strength in STRENGTHS]
-    return linear, [HistGradientBoostingClassifier(max_iter=80, max_bins=63)]
+        return [Ridge()], [HistGradientBoostingRegressor(**few)]
+    weight = "balanced" if balanced else None
+    linear = [LogisticRegression(C=c, max_iter=200, tol=1e-3, class_weight=weight) for c in STRENGTHS]
+    return linear, [HistGradientBoostingClassifier(**few, class_weight=weight)]
 
 
-def _best(models: Sequence[Any], made: _Columns, metric: Metric, near: bool) -> Tensor:
+def _best(models: Sequence[Any], made: _Columns, metric: Metric, table: Tensor) -> Tensor:
     """Fit all models, and return the outputs of the model with the best validation metric."""
-    found = [_fitted(model, made, near) for model in models]
+    found = [_fitted(model, made, table) for model in models]
     values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
     best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
     return found[best]
 
 
-def _fitted(model: Any, made: _Columns, near: bool) -> Tensor:
+def _fitted(model: Any, made: _Columns, table: Tensor) -> Tensor:
     """Fit a model, and return its outputs. Classes without training nodes get the probability ``FLOOR``."""
     from threadpoolctl import threadpool_limits
 
-    x = made.table(near).numpy().astype(np.float32 if made.classes else np.float64)
+    x = table.numpy().astype(np.float32 if made.classes else np.float64)
     # More threads do not make such small models faster; on a busy machine, they make them slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on convergence: a baseline may stop early

@@ -103,7 +103,8 @@ def compare_samplers(
     result = comparison("compare", grid)
     if not baselines or not grid.done or is_sharded(experiment.graph):
         return result
-    found, notes = kept_baselines(out / BASELINES, experiment.load(experiment.seeds[0]), grid.metric)
+    data, weight = experiment.load(experiment.seeds[0]), experiment.settings.class_weight
+    found, notes = kept_baselines(out / BASELINES, data, grid.metric, weight)
     best = max(grid.done, key=lambda o: _mean(o, "test") if grid.metric.higher_is_better else -_mean(o, "test"))
     test = best.estimate("test") or {}
     half = float(np.nan_to_num(test.get("ci95", np.nan)))

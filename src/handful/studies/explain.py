@@ -3,7 +3,9 @@
 The importance of a column is how much worse the validation metric becomes after the values of the column are randomly
 permuted over all nodes. For one node, the effect of a column is the change of the prediction when the node's value is
 replaced by the column's mean. The effect of a neighbour is the change of the prediction when the edges between the two
-nodes are removed. The model of the best seed is used, and inference is exact.
+nodes are removed. Importance is that of the best seed's model, which was trained without the validation nodes. For one
+node, the prediction is that of `handful predict`: the average over the seeds, after a refit if there is one. Inference
+is exact.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from handful.finding import Axis, Chart, Finding, Series, Table, View, text_tabl
 from handful.graph import Graph
 from handful.random import generator
 from handful.runs import OpenedRun
-from handful.training.assessment import node_record
+from handful.training.assessment import averaged, node_record
 from handful.training.inference import infer
 from handful.training.metrics import Metric, metric_of_record
+from handful.training.record import load_model
 from handful.vocabulary import spaced
 
 MOST_COLUMNS = 200
@@ -137,11 +140,11 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     assert graph.x is not None
     assert graph.y is not None
     is_class = graph.kind != "regression"
-    decision = opened.decision
+    decision, models = opened.decision, [load_model(folder.path) for folder in opened.deployed]
 
     def values(other: Graph) -> Tensor:
-        outputs = infer(opened.model, other, sampler=opened.sampler)
-        return (100 if is_class else 1) * decision.values(outputs)[node]
+        outputs = [infer(model, other, sampler=opened.sampler)[node : node + 1] for model in models]
+        return (100 if is_class else 1) * decision.values(averaged(outputs, decision))[0]
 
     first = values(graph)
     of = int(first.argmax())

@@ -172,8 +172,9 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     if RIVAL in methods:
         seconds = {graph: grid.mean(graph, RIVAL, "epoch_seconds") or inf for graph in graphs}
         half = cut_grid(grid, "train_seconds", {g: HALF * epochs[g] * s for g, s in seconds.items()}, [RIVAL])
-        payload["half"] = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
-        tables.append(versus_table(f"{HALF:g} of its seconds", payload["half"]))
+        against = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
+        tables.append(versus_table(f"{HALF:g} of its seconds", against))
+        payload["half"] = against
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
     result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)

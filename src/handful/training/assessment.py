@@ -96,6 +96,20 @@ class Decision:
         result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
         return torch.stack([1 - result, result], 1) if self.kind == "binary" else result
 
+    def centred(self, outputs: Tensor) -> Tensor:
+        """For two classes, one output per node, shifted so that the decision threshold is the probability 0.5: metrics
+        of these outputs are those of the decisions. Other outputs are returned unchanged.
+
+        >>> Decision("binary", threshold=0.2).centred(torch.logit(torch.tensor([[0.2]])))
+        tensor([[0.]])
+        """
+        if self.kind != "binary":
+            return outputs
+        plain = outputs - self.shift(outputs.shape[1])
+        plain = plain if plain.shape[1] == 1 else plain.diff(dim=1)
+        odds = float(torch.logit(torch.tensor(self.threshold, dtype=torch.float64), eps=1e-9))
+        return plain - (odds if self.positive == 1 else -odds)
+
     def pick(self, values: np.ndarray) -> np.ndarray:
         """int64 ``(n,)``: the predicted class, from the probability of each class."""
         if self.kind == "binary":
@@ -220,6 +234,14 @@ def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
     return (result[:, None] if kind == "binary" else result).to(outputs[0].dtype)
 
 
+def averaged(outputs: Sequence[Tensor], decision: Decision) -> Tensor:
+    """``average`` of models that were trained with the class weights of ``decision``: the weights are taken out of the
+    probabilities before they are averaged.
+    """
+    mean = average([one - decision.shift(one.shape[1]) for one in outputs], decision.kind)
+    return mean + decision.shift(mean.shape[1])
+
+
 def assess_average(
     outputs: Sequence[Tensor], graph: Graph, by_f1: bool = False, class_weight: Tensor | None = None
 ) -> tuple[Assessment, Decision]:
@@ -232,14 +254,16 @@ def assess_average(
         class_weight: the class weights of the loss, if any.
     """
     decision = Decision.on(graph, class_weight)
-    shift = decision.shift(outputs[0].shape[1])
-    plain = average([one - shift for one in outputs], graph.kind)
+    mean = averaged(outputs, decision)
     if graph.kind == "binary" and by_f1:
+        plain = mean - decision.shift(mean.shape[1])
         decision = replace(decision, threshold=best_threshold(plain[graph.val_mask], graph))
-    return assessment(plain + shift, graph, decision), decision
+    return assessment(mean, graph, decision), decision
 
 
-def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor) -> tuple[float, float]:
+def interval(
+    outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Tensor, decision: Decision
+) -> tuple[float, float]:
     """The 95% bootstrap interval of a metric of the averaged models. Each of the ``DRAWS`` bootstrap samples draws
     nodes and models with replacement.
 
@@ -248,13 +272,15 @@ def interval(outputs: Sequence[Tensor], graph: Graph, metric: Metric, nodes: Ten
         graph: a graph with labels.
         metric: the metric, computed from outputs.
         nodes: int64, the nodes on which the metric is computed.
+        decision: the decision rule of the averaged models.
     """
     rng, values = generator(0), []
     own = [one[nodes] for one in outputs]
     for _ in range(DRAWS if len(nodes) else 0):
         models = [own[i] for i in rng.integers(len(own), size=len(own))]
         drawn = torch.from_numpy(rng.integers(len(nodes), size=len(nodes)))
-        values.append(metric.of(average([one[drawn] for one in models], graph.kind), graph, nodes[drawn]))
+        mean = averaged([one[drawn] for one in models], decision)
+        values.append(metric.of(decision.centred(mean), graph, nodes[drawn]))
     known = [value for value in values if value == value] or [float("nan")]
     low, high = np.quantile(known, (0.025, 0.975))
     return float(low), float(high)
@@ -271,9 +297,9 @@ def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
     graph = graph.to("cpu")
     masks: dict[str, Tensor] = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
     there = {name: mask for name, mask in masks.items() if bool(mask.any())}
-    judged_by = next(name for name in ("test", "val", "train") if name in there)
+    judged_by, centred = next(name for name in ("test", "val", "train") if name in there), decision.centred(outputs)
     metrics = {
-        name: {split: METRICS[name].of(outputs[mask], graph, mask) for split, mask in there.items()}
+        name: {split: METRICS[name].of(centred[mask], graph, mask) for split, mask in there.items()}
         for name in METRICS_OF[graph.kind]
     }
     nodes = masks[judged_by].nonzero().squeeze(1)
