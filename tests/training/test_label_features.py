@@ -281,6 +281,7 @@ def test_other_refusals(tmp_path: Path) -> None:
 
     with pytest.raises(HandfulError, match="Own"):
         hf.fit(Own(), graph, hf.RandomNodes(2), **HOW)
+    assert hf.fit(Own(), graph, hf.RandomNodes(2), epochs=1, label_features="auto").epochs == 1
     model = hf.fit("sage", graph, hf.RandomNodes(2), options=SMALL, **HOW).model
     with pytest.raises(HandfulError, match="label_features"):
         hf.fit(model, graph, hf.RandomNodes(2), epochs=1)

@@ -248,7 +248,7 @@ def begin(
     losses, weights = losses_of(graph, own.get("loss")), _class_weights(graph, settings, own.get("class_weight"))
     metric = own_metric(own["metric"]) if "metric" in own else METRICS[graph.metric]
     devices = [usable_device(ranks.own_device(name)) for name in device_names(device)]
-    settings = settle(settings, graph, sampler)
+    settings = settle(settings, graph, sampler, model)
     add_label_head(model, graph, sampler, settings, memory, devices[0])
     loss = partial(batch_loss, precision=settings.precision, losses=losses, class_weight=weights)
     graph, execution = place(graph, model, sampler, settings, devices, graph_on, memory, loss)

@@ -59,10 +59,12 @@ class LabelHead(nn.Module):
         return nn.functional.linear(evidence, self.weight)
 
 
-def refusal(graph: Graph, sampler: Sampler) -> str | None:
+def refusal(graph: Graph, sampler: Sampler, model: nn.Module | None = None) -> str | None:
     """The reason why labels of neighbours cannot be features of ``graph`` in the batches of ``sampler``; ``None`` if
-    they can be.
+    they can be. If ``model`` is ``None``, it is a model of handful.
     """
+    if model is not None and not hasattr(model, "label_head"):
+        return f"{type(model).__name__} is not a model of handful"
     if graph.kind not in ("binary", "multiclass"):
         return f"{graph.name} has labels for {graph.kind}, not classes"
     if not sampler.induces:
@@ -72,11 +74,11 @@ def refusal(graph: Graph, sampler: Sampler) -> str | None:
     return None if type(graph) is Graph else "they are counted for a graph in one place"
 
 
-def settle(settings: Settings, graph: Graph, sampler: Sampler) -> Settings:
+def settle(settings: Settings, graph: Graph, sampler: Sampler, model: nn.Module | None = None) -> Settings:
     """``settings`` with `yes` or `no` in place of `auto`. If the result is `no`, the reason is printed."""
     if settings.label_features != "auto":
         return settings
-    if (why := refusal(graph, sampler)) is not None:
+    if (why := refusal(graph, sampler, model)) is not None:
         print(f"handful: label_features auto is no: {why}", file=sys.stderr, flush=True)
     return replace(settings, label_features="yes" if why is None else "no")
 
@@ -93,13 +95,11 @@ def add_label_head(
     head = getattr(model, "label_head", None)
     if head is None and settings.label_features == "no":
         return
-    why = refusal(graph, sampler)
+    why = refusal(graph, sampler, model)
     if settings.label_features == "no":
         why = "the model was trained with them: set label_features, or make a new model"
     elif memory is not None:
         why = "they are counted in memory: set label_features 'no', or leave memory out"
-    elif not hasattr(model, "label_head"):
-        why = f"{type(model).__name__} is not a model of handful"
     if why is not None:
         raise HandfulError(f"label_features: {why}")
     if head is None:
