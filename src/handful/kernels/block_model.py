@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.buckets import in_buckets, sorted_rows
-from handful.kernels.csr import starts
+from handful.kernels.csr import Array, starts
 from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, row_ranges, run
-
-Array = np.ndarray
 
 
 @kernel

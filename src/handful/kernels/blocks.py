@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.attention import SLOPE
-from handful.kernels.csr import key_starts
+from handful.kernels.csr import Array, key_starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
-Array = np.ndarray
 AHEAD = 8
 """The prefetch distance of rows, in edges."""
 

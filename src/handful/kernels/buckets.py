@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.csr import counting_sort
+from handful.kernels.csr import Array, counting_sort
 from handful.kernels.hashing import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
-
-Array = np.ndarray
 
 
 @kernel

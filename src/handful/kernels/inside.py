@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.csr import index_dtype, starts
+from handful.kernels.csr import Array, index_dtype, starts
 from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
@@ -23,12 +23,10 @@ class Inside(NamedTuple):
     (``ends``).
     """
 
-    places: np.ndarray | None
-    ends: tuple[np.ndarray, np.ndarray] | None
+    places: Array | None
+    ends: tuple[Array, Array] | None
 
-    def numbered(
-        self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
-    ) -> np.ndarray:
+    def numbered(self, source: Array, target: Array, of_source: Array, of_target: Array, threads: int = 1) -> Array:
         """The ends of the edges with new indices, ``(2, edges)``, with the dtype of the edge list.
 
         Args:
@@ -86,7 +84,7 @@ def _renumber(
 
 
 def inside(
-    source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int,
+    source: Array, target: Array, source_part: Array, target_part: Array, m: int,
     with_places: bool = False, threads: int = 1,
 ) -> list[Inside]:  # fmt: skip
     """The edges inside each part, in the order of the edge list.
