@@ -34,9 +34,7 @@ def starts(sizes: Array) -> Array:
 
 def starts_torch(sizes: Tensor) -> Tensor:
     """``starts`` in plain torch, for any device."""
-    out = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
-    torch.cumsum(sizes, 0, out=out[1:])
-    return out
+    return torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
 @kernel
@@ -125,10 +123,9 @@ def simplify(indptr: Array, indices: Array, *, drop_loops: bool, merge: bool) ->
     return starts(keep)[indptr], indices[keep], keep
 
 
-def first_bad_row(indptr: Array) -> int:
-    """The first row whose end is before its start; -1 if there is none."""
-    falls = indptr[1:] < indptr[:-1]
-    return int(falls.argmax()) if falls.any() else -1
+def rises(indptr: Array, edges: int) -> bool:
+    """Whether ``indptr``, which is not empty, rises from 0 to ``edges``."""
+    return bool(indptr[0] == 0 and indptr[-1] == edges and (indptr[:-1] <= indptr[1:]).all())
 
 
 @kernel

@@ -74,11 +74,9 @@ def _scatter(lo: int, hi: int, cursor: Any, own: Any, kept: Any, kept_target: An
 
 
 @kernel
-def _renumber(
-    lo: int, hi: int, places: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any
-) -> None:
+def _renumber(lo: int, hi: int, ids: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any) -> None:
     for k in range(np.uint64(lo), np.uint64(hi)):
-        e = k if places is None else np.uint64(places[k])
+        e = k if ids is None else np.uint64(ids[k])
         out[0, k] = of_source[source[e]]
         out[1, k] = of_target[target[e]]
 
@@ -106,8 +104,7 @@ def inside(
     kept = np.empty(edges, index_dtype(edges if with_places else len(source_part)))
     kept_target = None if with_places else np.empty(edges, index_dtype(len(target_part)))
     ranges = even_ranges(edges, threads if edges > 20_000 else 1)
-    ends = unsigned(source), unsigned(target)
-    stops = run(_keep, ranges, *ends, source_part, target_part, m, kept, kept_target, own)
+    stops = run(_keep, ranges, unsigned(source), unsigned(target), source_part, target_part, m, kept, kept_target, own)
     held = [(lo, stop) for (lo, _), stop in zip(ranges, stops, strict=True)]
     count = np.zeros((len(held), m), np.int64)
     run(count_parts, [(*ends, row) for ends, row in zip(held, count, strict=True)], own)

@@ -147,9 +147,8 @@ def _until(lo: int, hi: int, start: Any, stop: Any, limit: Any, time: Any, col: 
 
 
 def until(
-    start: Array, stop: Array, limit: Array, time: Array, col: Array, of_nodes: bool,
-    last: int = -1, threads: int = 1,
-) -> None:  # fmt: skip
+    start: Array, stop: Array, limit: Array, time: Array, col: Array, of_nodes: bool, last: int = -1, threads: int = 1
+) -> None:
     """Shorten each row to the edges whose time is at most ``limit``. The edges of a row must be sorted by time.
 
     Args:
@@ -201,8 +200,7 @@ def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
     take = out.shape[0]
     rank = np.empty(take)
     for e in range(start, stop):
-        u = uniform(key, e - start)
-        value = -np.inf if weight[e] == 0 else math.log1p(-u) / weight[e]
+        value = -np.inf if weight[e] == 0 else math.log1p(-uniform(key, e - start)) / weight[e]
         filled = e - start
         if filled < take:
             at = filled

@@ -125,14 +125,12 @@ def cut(begin: int, indptr: Array, indices: Array, part: Array, m: int, values: 
     tally = np.zeros((2, len(ranges), m), np.int64)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
     run(_keep, pieces, begin, indptr, sources, part, m, values, kept, kept_value, count)
-    first = np.zeros((2, m + 1), np.int64)
-    np.cumsum(tally.sum(1), axis=1, out=first[:, 1:])
+    first = np.stack([starts(sizes) for sizes in tally.sum(1)])
     at = first[:, None, :-1] + np.cumsum(tally, axis=1) - tally
     out_count, out = np.empty(first[0, -1], np.int64), np.empty(first[1, -1], sources.dtype)
     out_value = np.empty(0 if values is None else len(out), value_dtype)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *at, strict=True)]
-    result = out_count, out, out_value
-    run(_distribute, pieces, begin, indptr, part, m, values, kept, kept_value, count, *result)
+    run(_distribute, pieces, begin, indptr, part, m, values, kept, kept_value, count, out_count, out, out_value)
     smallest = np.min_scalar_type(int(out_count.max(initial=0)))
     return Cut(first[0], first[1], out_count.astype(smallest), out.view(indices.dtype), out_value)
 
