@@ -281,8 +281,7 @@ class Adjacency:
         if self.weight is None:
             return self.degree.to(torch.float32)
         if backend(self.device) == "numba":
-            out = torch.zeros(self.num_targets)
-            return out.index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
+            return torch.zeros(self.num_targets).index_add_(0, self.edge_index[1], self.weight.to(torch.float32))
         # A GPU adds by index in any order; a product adds in the order of the edges.
         ones = torch.ones(self.num_sources, 1, device=self.device)
         return spmm(Scaled(self.indptr, self.indices, self.weight), ones).squeeze(1)
@@ -428,9 +427,7 @@ class KnownHop(Adjacency):
     def own(self, x: Tensor) -> Tensor:
         return self.typed(x[:, : x.shape[1] // 2])
 
-    def matmul(
-        self, x: Tensor, left: Tensor | None = None, right: Tensor | None = None, base: Tensor | None = None
-    ) -> Tensor:
+    def matmul(self, x: Tensor, *scales: Any, **options: Any) -> Tensor:
         return self.typed(x[:, x.shape[1] // 2 :])
 
 

@@ -268,10 +268,9 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
     from scipy.sparse import csc_array
 
     indptr, indices = graph.topology
-    n = graph.num_nodes
     weight = graph.edge_weight
     values = np.ones(len(indices), np.float32) if weight is None else weight.cpu().numpy()
-    return csc_array((values, indices, indptr), shape=(n, n)).tocsr()
+    return csc_array((values, indices, indptr), shape=(graph.num_nodes,) * 2).tocsr()
 
 
 # -- networkx -------------------------------------------------------------------------------------------------------

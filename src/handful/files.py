@@ -12,7 +12,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ def place(text: str) -> Path | None:
     """
     try:
         path = Path(text).expanduser()
-        path.stat()
-    except FileNotFoundError:
-        return path
+        with suppress(FileNotFoundError):
+            path.stat()
     except (OSError, ValueError, RuntimeError):
         return None
     return path

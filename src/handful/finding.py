@@ -180,15 +180,13 @@ class Finding:
         Raises:
             RunError: ``value`` is not a finding, or has another ``FORMAT``.
         """
-        if value.get("format") != FORMAT:
-            raise RunError(
-                f"this finding has format {value.get('format', 1)}, and this version of handful reads {FORMAT}: "
-                "run the command that made it again"
-            )
+        again = "run the command that made it again"
+        if (given := value.get("format", 1)) != FORMAT:
+            raise RunError(f"this finding has format {given}, and this version of handful reads {FORMAT}: {again}")
         try:
             return decode(cls, {name: one for name, one in value.items() if name != "format"})  # type: ignore[no-any-return]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise RunError(f"this is not a finding ({error!r}): run the command that made it again") from None
+            raise RunError(f"this is not a finding ({error!r}): {again}") from None
 
 
 def decode(kind: Any, value: Any) -> Any:
@@ -256,9 +254,8 @@ def points(name: str, x: list[Any], values: Sequence[Any], color: int = 0, scale
     >>> points("RNS", [1], [{"mean": 0.5, "ci95": 0.1}], scale=100).high
     [60.0]
     """
-    means = [mean_of(value) for value in values]
     halves = [mean_of(value.get("ci95")) or 0.0 if isinstance(value, dict) else 0.0 for value in values]
-    y = [None if mean is None else scale * mean for mean in means]
+    y = [None if (mean := mean_of(value)) is None else scale * mean for value in values]
     low, high = (
         [None if mean is None else mean + sign * scale * half for mean, half in zip(y, halves, strict=True)]
         for sign in (-1, 1)

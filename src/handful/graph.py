@@ -29,7 +29,6 @@ from handful.kernels import csr
 from handful.notebook import html_table
 from handful.settings import Repeated, Task
 
-FEATURE_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 MASKS = ("train_mask", "val_mask", "test_mask")
 TASKS: tuple[Task, ...] = get_args(Task)
 Kind = Literal["binary", "multiclass", "multilabel", "regression", "links"]
@@ -668,14 +667,12 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     indptr = indptr.to(torch.int64).contiguous()
     n = len(indptr) - 1
     host = indptr.cpu().numpy()
-    if host[0] != 0 or host[-1] != len(indices) or csr.first_bad_row(host) >= 0:
+    if not csr.rises(host, len(indices)):
         raise GraphError(f"indptr must rise from 0 to the number of edges, {len(indices)}")
     check_nodes(indices.cpu().numpy(), n, "edge {} has source")
-    dtype = torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64
-    indices = indices.to(dtype).contiguous()
+    indices = indices.to(torch.int32 if csr.index_dtype(n) is np.int32 else torch.int64).contiguous()
     sources = indices.cpu().numpy()
-    falls = np.flatnonzero(sources[1:] < sources[:-1]) + 1
-    if np.isin(falls, host).all():
+    if np.isin(np.flatnonzero(sources[1:] < sources[:-1]) + 1, host).all():
         return indptr, indices
     # Kernels and caches rely on sorted rows.
     if graph.edge_weight is not None or graph.edge_attr is not None:
@@ -695,7 +692,7 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
         wanted = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
         row = "row per node" if name == "x" else "value per edge" if name == "edge_weight" else "row per edge"
         raise GraphError(f"{name} must have shape {wanted}, one {row}, got {tuple(values.shape)}")
-    if name != "x" or values.dtype not in FEATURE_DTYPES:
+    if name != "x" or values.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         values = values.to(torch.float32)
     for start in range(0, len(values), BLOCK):
         block = values[start : start + BLOCK]

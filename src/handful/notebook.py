@@ -34,9 +34,7 @@ class Bar:
 
     def __init__(self, total: int, unit: str, stream: TextIO | None = None) -> None:
         self.total, self.unit, self.stream = total, unit, stream or sys.stderr
-        self.begun = False
-        self.drawn = 0.0
-        self.line = ""
+        self.begun, self.drawn, self.line = False, 0.0, ""
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
         self.in_notebook = stream is None and getattr(shell, "kernel", None) is not None
 

@@ -91,8 +91,7 @@ class Part:
         """The number of bytes that an epoch reads from a saved graph: all edges, the needed features, and the small
         gaps between these features on disk.
         """
-        row = max(1, shape.row_bytes)
-        touched = 1 - math.exp(-self.needed * NEAR / row)
+        touched = 1 - math.exp(-self.needed * NEAR / max(1, shape.row_bytes))
         return shape.topology_bytes + shape.nodes + int(shape.feature_bytes * touched)
 
 

@@ -210,9 +210,8 @@ def gather(value: Any) -> list[Any]:
     """Collect the ``value`` of every rank, in the order of the ranks. The values must be JSON data."""
     if size() == 1:
         return [value]
-    text = json.dumps(value).encode()
-    pieces = exchange([torch.frombuffer(bytearray(text), dtype=torch.uint8)] * size())
-    return [json.loads(bytes(piece.numpy()).decode()) for piece in pieces]
+    text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+    return [json.loads(bytes(piece.numpy()).decode()) for piece in exchange([text] * size())]
 
 
 def exchange(out: Sequence[Tensor]) -> list[Tensor]:

@@ -415,9 +415,8 @@ def _stamp(path: Path, entries: Entries) -> str:
 
     Only the system can set the inode's change time, so the stamp of a changed file never matches.
     """
-    names = [HEADER, *(f"{name}.npy" for name in entries)]
     try:
-        stats = {name: (path / name).lstat() for name in names}
+        stats = {file: (path / file).lstat() for file in (HEADER, *(f"{name}.npy" for name in entries))}
     except OSError:
         return ""
     return json.dumps({name: [s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns] for name, s in stats.items()})

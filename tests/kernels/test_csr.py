@@ -79,12 +79,15 @@ def test_symmetry_and_loops(case: tuple[int, int, np.ndarray, np.ndarray]) -> No
 
 
 @given(st.lists(st.integers(-3, 12), max_size=20), st.integers(0, 10))
-def test_first_outside_and_first_bad_row(values: list[int], bound: int) -> None:
+def test_first_outside_and_rises(values: list[int], bound: int) -> None:
     array = np.array(values, np.int64)
     outside = [k for k, v in enumerate(values) if not 0 <= v < bound]
     assert csr.first_outside(array, bound) == (outside[0] if outside else -1)
-    falls = [k for k in range(len(values) - 1) if values[k + 1] < values[k]]
-    assert csr.first_bad_row(array) == (falls[0] if falls else -1)
+    pointers = np.array([0, *values, bound], np.int64)
+    falls = [k for k in range(len(pointers) - 1) if pointers[k + 1] < pointers[k]]
+    assert csr.rises(pointers, bound) == (not falls)
+    assert not csr.rises(pointers, bound + 1)
+    assert not csr.rises(pointers + 1, bound + 1)
 
 
 @pytest.mark.parametrize(("nodes", "dtype"), [(0, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)])

@@ -27,7 +27,7 @@ from handful.kernels.dispatch import backend
 from handful.kernels.linear import native_bfloat16
 from handful.kernels.threads import get_threads
 from handful.nn.network import usable_device
-from handful.samplers import RandomNodes
+from handful.samplers.random_node import dealing
 from handful.training.cost import graph_bytes
 from handful.training.loop import train_epoch
 from handful.training.record import environment
@@ -66,8 +66,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
         rounds: the number of measurements of each variant; the result is the median.
         say: called with the name of the current task.
     """
-    assert isinstance(experiment.sampler, RandomNodes)
-    device, parts = usable_device(experiment.device), experiment.sampler.parts
+    device, parts = usable_device(experiment.device), dealing(experiment.sampler).parts
     graph = experiment.load(experiment.seeds[0])
     epochs = {
         "pyg_edge_index": pyg_epoch(experiment, graph),
@@ -121,8 +120,8 @@ def rows_of_layers(experiment: Experiment, graph: Graph) -> list[int]:
     """The number of rows that each layer computes in a part. The last layer computes the training nodes, and the other
     layers compute all nodes. The last layer also computes all nodes if an output projection follows it.
     """
-    assert isinstance(experiment.sampler, RandomNodes)
-    nodes, targets = (-(-count // experiment.sampler.parts) for count in (graph.num_nodes, len(graph.train_nodes)))
+    parts = dealing(experiment.sampler).parts
+    nodes, targets = (-(-count // parts) for count in (graph.num_nodes, len(graph.train_nodes)))
     layers = int(experiment.options["layers"])
     return [nodes] * (layers - 1) + [nodes if experiment.options.get("output_projection") else targets]
 

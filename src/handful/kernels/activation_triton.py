@@ -95,7 +95,7 @@ def _columns_backward(x, out, grad, columns, grad_x, n, width,
 
 
 @triton.jit
-def _rows_forward(x, affine, seed, out, moments, n, width, EPS: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
+def _rows_forward(x, affine, seed, moments, out, n, width, EPS: tl.constexpr, LEAST: tl.constexpr, SCALE: tl.constexpr,
                   ROWS: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
     rows, cols = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     inside = (cols < width)[None, :]
@@ -166,14 +166,8 @@ def columns_backward(x: Tensor | None, out: Tensor, grad: Tensor, columns: Tenso
 
 def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> tuple[Tensor, Tensor]:
     """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
-    x, result = x.contiguous(), x.new_empty(2, len(x), dtype=wide_dtype(x))
-    out = torch.empty_like(x)
-    if x.numel():
-        wide = _whole(x)
-        _rows_forward[(triton.cdiv(len(x), wide["ROWS"]),)](
-            x, affine, seed_of(seed, x), out, result, *x.shape, EPS=eps, **_drop(p), **wide
-        )
-    return out, result
+    result = x.new_empty(2, len(x), dtype=wide_dtype(x))
+    return _map(_rows_forward, x, x, affine, seed_of(seed, x), result, whole=True, EPS=eps, **_drop(p)), result
 
 
 def rows_backward(
@@ -185,11 +179,11 @@ def rows_backward(
     return grad_x, _block_sums(_rows_backward, x, *given, whole=True, SCALE=hashing.scale(p)).sum(1)
 
 
-def _map(function: Any, x: Tensor, *args: Tensor | None, **options: Any) -> Tensor:
+def _map(function: Any, x: Tensor, *args: Tensor | None, whole: bool = False, **options: Any) -> Tensor:
     """A new matrix with the shape and dtype of ``x``, which ``function`` fills tile by tile."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if x.numel():
-        size = _part(x)
+        size = _whole(x) if whole else _part(x)
         grid = triton.cdiv(len(x), size["ROWS"]), triton.cdiv(x.shape[1], size["COLUMNS"])
         function[grid](*(arg if arg is None else arg.contiguous() for arg in args), out, *x.shape, **size, **options)
     return out

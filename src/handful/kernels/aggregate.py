@@ -47,8 +47,7 @@ def spmm(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None =
         ``(rows, F)``, with the dtype of ``x``; float32 for float16 on the CPU.
     """
     ops = loops("aggregate", x.device)
-    product = spmm_torch if ops is None else ops.spmm
-    return product(a, x, base, bias)
+    return (spmm_torch if ops is None else ops.spmm)(a, x, base, bias)
 
 
 def spmm_torch(a: Scaled, x: Tensor, base: Tensor | None = None, bias: Tensor | None = None) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from handful.kernels.bfloat16 import wide_dtype
-from handful.kernels.dispatch import Fused, loops
+from handful.kernels.dispatch import Fused, Saved, loops
 
 if TYPE_CHECKING:
     from handful.adjacency import Adjacency
@@ -46,7 +46,12 @@ def attention(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: in
     Returns:
         ``(targets, heads, channels)``, with the dtype of ``x``.
     """
-    _check(adj, x, a_src, a_dst, first)
+    shapes, heads = [tuple(one.shape) for one in (x, a_src, a_dst)], x.shape[1:2]
+    if x.ndim != 3 or shapes != [(adj.num_sources, *x.shape[1:]), (adj.num_sources, *heads), (adj.num_targets, *heads)]:
+        edges = f"({adj.num_sources} sources, heads, channels), (sources, heads), ({adj.num_targets} targets, heads)"
+        raise ValueError(f"x, a_src and a_dst must be {edges}; got {shapes}")
+    if not 0 <= first <= adj.num_sources - adj.num_targets:
+        raise ValueError(f"targets {first} to {first + adj.num_targets} are not among {adj.num_sources} sources")
     trained = torch.is_grad_enabled() and any(t.requires_grad for t in (x, a_src, a_dst))
     return _Attention(adj, first, trained)(x, a_src, a_dst)
 
@@ -65,15 +70,6 @@ def attention_torch(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, fir
     alpha = share / torch.zeros_like(peak).index_add(0, targets, share)[targets]
     out = torch.zeros(adj.num_targets, *x.shape[1:], dtype=wide, device=x.device)
     return out.index_add(0, targets, alpha[..., None] * x.to(wide)[sources]).to(x.dtype)
-
-
-def _check(adj: Adjacency, x: Tensor, a_src: Tensor, a_dst: Tensor, first: int) -> None:
-    shapes, heads = [tuple(one.shape) for one in (x, a_src, a_dst)], x.shape[1:2]
-    if x.ndim != 3 or shapes != [(adj.num_sources, *x.shape[1:]), (adj.num_sources, *heads), (adj.num_targets, *heads)]:
-        edges = f"({adj.num_sources} sources, heads, channels), (sources, heads), ({adj.num_targets} targets, heads)"
-        raise ValueError(f"x, a_src and a_dst must be {edges}; got {shapes}")
-    if not 0 <= first <= adj.num_sources - adj.num_targets:
-        raise ValueError(f"targets {first} to {first + adj.num_targets} are not among {adj.num_sources} sources")
 
 
 class Scores(NamedTuple):
@@ -95,7 +91,7 @@ class _Attention(Fused):
     def twin(self, x: Tensor, a_src: Tensor, a_dst: Tensor) -> Tensor:
         return attention_torch(self.adj, x, a_src, a_dst, self.first)
 
-    def forward(self, x: Tensor, a_src: Tensor, a_dst: Tensor) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def forward(self, x: Tensor, a_src: Tensor, a_dst: Tensor) -> tuple[Tensor, Saved]:
         given = Scores(x, a_src, a_dst, self.first)
         kept = loops("attention", x.device).forward(self.adj.indptr, self.adj.indices, given, self.trained)
         return kept[0], (x, a_src, a_dst, *kept)

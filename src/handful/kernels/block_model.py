@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.buckets import in_buckets, sorted_rows
-from handful.kernels.csr import starts
+from handful.kernels.csr import Array, starts
 from handful.kernels.hashing import below, mix, uniform
 from handful.kernels.threads import even_ranges, get_threads, kernel, row_ranges, run
-
-Array = np.ndarray
 
 
 @kernel
@@ -33,8 +31,7 @@ def _draw(lo: int, hi: int, begin: int, first: Any, start: Any, member: Any, low
                 c = (own + 1 + below(key, 3 * e + 1, classes - 1)) % classes
             u = uniform(key, 3 * e + 2)
             rank = int((low[c] + u * (high[c] - low[c])) ** (1 / power) - offset[c])
-            size = start[c + 1] - start[c]
-            out[e - first[0]] = member[start[c] + min(max(rank, 0), size - 1)]
+            out[e - first[0]] = member[min(start[c] + max(rank, 0), start[c + 1] - 1)]
 
 
 def draw_ends(

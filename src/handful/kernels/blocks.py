@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.attention import SLOPE
-from handful.kernels.csr import key_starts
+from handful.kernels.csr import Array, key_starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
-Array = np.ndarray
 AHEAD = 8
 """The prefetch distance of rows, in edges."""
 
@@ -74,11 +73,10 @@ def by_blocks(indptr: Array, indices: Array, weight: Array, num_sources: int, sh
 @kernel
 def _add(lo: int, hi: int, rows: Any, columns: Any, weight: Any, right: Any, x: Any, out: Any) -> None:
     weighted, scaled, one = weight.shape[0] > 0, right.shape[0] > 0, out.dtype.type(1)
-    line = 64 // x.itemsize
     for e in range(lo, hi):
         v, u, c = rows[e], columns[e], one
         ahead = min(e + AHEAD, hi - 1)
-        for j in range(0, out.shape[1], line):
+        for j in range(0, out.shape[1], 64 // x.itemsize):
             prefetch(x, columns[ahead], j)
             prefetch(out, rows[ahead], j)
         if weighted:

@@ -10,24 +10,20 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.csr import counting_sort
+from handful.kernels.csr import Array, counting_sort
 from handful.kernels.hashing import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
-Array = np.ndarray
-
 
 @kernel
-def _count(
-    lo: int, hi: int, rows: Any, columns: Any, bound: int, base: int, shift: int, buckets: int, both: bool
-) -> Any:
+def _count(lo: int, hi: int, rows: Any, cols: Any, bound: int, base: int, shift: int, buckets: int, both: bool) -> Any:
     """The number of records in each bucket, for edges ``lo`` to ``hi - 1``.
 
     The last entry is 1 plus the index of the first invalid edge, or 0 if all edges are valid.
     """
     counts = np.zeros(buckets + 1, np.int64)
     for i in range(lo, hi):
-        v, u = rows[i], columns[i]
+        v, u = rows[i], cols[i]
         if v < 0 or v >= bound or u < 0 or u >= bound:
             counts[buckets] = i + 1
             return counts
@@ -38,12 +34,10 @@ def _count(
 
 
 @kernel
-def _scatter(
-    lo: int, hi: int, cursor: Any, rows: Any, columns: Any, base: int, shift: int, both: bool, out: Any
-) -> None:
+def _scatter(lo: int, hi: int, cursor: Any, rows: Any, cols: Any, base: int, shift: int, both: bool, out: Any) -> None:
     """Write the records of edges ``lo`` to ``hi - 1`` at the cursors of the buckets."""
     for i in range(lo, hi):
-        v, u = rows[i], columns[i]
+        v, u = rows[i], cols[i]
         for turn in range(2 if both else 1):
             row, column = (v, u) if turn == 0 else (u, v)
             bucket = (row - base) >> shift

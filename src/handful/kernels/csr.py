@@ -10,6 +10,9 @@ from torch import Tensor
 
 from handful.kernels.threads import kernel
 
+Array = np.ndarray
+Edges = tuple[Array, Array, Array]
+"""``indptr``, ``indices``, and one value per edge; the third array may be empty."""
 _NONE = np.empty(0, np.int64)
 
 
@@ -18,7 +21,7 @@ def index_dtype(num_nodes: int) -> type[np.int32] | type[np.int64]:
     return np.int32 if num_nodes <= np.iinfo(np.int32).max else np.int64
 
 
-def starts(sizes: np.ndarray) -> np.ndarray:
+def starts(sizes: Array) -> Array:
     """The start of each of n consecutive pieces with these sizes, and the end of the last piece, int64 ``(n + 1,)``.
 
     >>> starts(np.array([2, 0, 3]))
@@ -31,9 +34,7 @@ def starts(sizes: np.ndarray) -> np.ndarray:
 
 def starts_torch(sizes: Tensor) -> Tensor:
     """``starts`` in plain torch, for any device."""
-    out = torch.zeros(len(sizes) + 1, dtype=torch.int64, device=sizes.device)
-    torch.cumsum(sizes, 0, out=out[1:])
-    return out
+    return torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
 @kernel
@@ -45,31 +46,19 @@ def _count(keys: Any, base: int, indptr: Any) -> None:
 
 
 @kernel
-def _scatter(keys: Any, values: Any, base: int, cursor: Any, out: Any, order: Any) -> None:
-    keep_order = order.shape[0] > 0
-    for i in range(keys.shape[0]):
-        at = cursor[keys[i] - base]
-        cursor[keys[i] - base] = at + 1
-        out[at] = values[i]
-        if keep_order:
-            order[at] = i
-
-
-@kernel
-def _scatter_rows(indptr: Any, indices: Any, cursor: Any, out: Any, order: Any) -> None:
+def _scatter(indptr: Any, keys: Any, values: Any, base: int, cursor: Any, out: Any, order: Any) -> None:
+    """Write each entry of ``values``, or its row if ``values`` is ``None``, at the cursor of its key."""
     keep_order = order.shape[0] > 0
     for v in range(indptr.shape[0] - 1):
         for e in range(indptr[v], indptr[v + 1]):
-            at = cursor[indices[e]]
-            cursor[indices[e]] = at + 1
-            out[at] = v
+            at = cursor[keys[e] - base]
+            cursor[keys[e] - base] = at + 1
+            out[at] = v if values is None else values[e]  # known when this is compiled
             if keep_order:
                 order[at] = e
 
 
-def coo_to_csr(
-    rows: np.ndarray, cols: np.ndarray, num_rows: int, num_cols: int, with_order: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def coo_to_csr(rows: Array, cols: Array, num_rows: int, num_cols: int, with_order: bool = False) -> Edges:
     """Sort edges by (row, col), and return ``indptr``, ``indices`` and each edge's index in the input.
 
     The third array is empty unless ``with_order``. Two stable counting sorts are used: by column, then by row. The ids
@@ -82,16 +71,14 @@ def coo_to_csr(
     return indptr, indices, first[second] if with_order else second
 
 
-def key_starts(keys: np.ndarray, base: int, num_keys: int) -> np.ndarray:
+def key_starts(keys: Array, base: int, num_keys: int) -> Array:
     """Where each key starts after a sort by key, int64 ``(num_keys + 1,)``. The smallest possible key is ``base``."""
     indptr = np.zeros(num_keys + 1, np.int64)
     _count(keys, base, indptr)
     return indptr
 
 
-def counting_sort(
-    keys: np.ndarray, values: np.ndarray, base: int, num_keys: int, out: np.ndarray, order: np.ndarray = _NONE
-) -> np.ndarray:
+def counting_sort(keys: Array, values: Array, base: int, num_keys: int, out: Array, order: Array = _NONE) -> Array:
     """Write ``values`` to ``out``, sorted by key with a stable sort. Return the start of each key's values.
 
     Args:
@@ -102,13 +89,11 @@ def counting_sort(
         order: an int64 output for the original index of each value; ignored if it is empty.
     """
     indptr = key_starts(keys, base, num_keys)
-    _scatter(keys, values, base, indptr[:-1].copy(), out, order)
+    _scatter(np.array([0, len(keys)]), keys, values, base, indptr[:-1].copy(), out, order)
     return indptr
 
 
-def transpose(
-    indptr: np.ndarray, indices: np.ndarray, num_cols: int, with_order: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def transpose(indptr: Array, indices: Array, num_cols: int, with_order: bool = False) -> Edges:
     """The CSR of the reversed edges, with sorted rows, and each edge's index in the input.
 
     The third array is empty unless ``with_order``.
@@ -116,7 +101,7 @@ def transpose(
     t_indptr = key_starts(indices, 0, num_cols)
     out = np.empty(len(indices), index_dtype(len(indptr) - 1))
     order = np.empty(len(indices) if with_order else 0, np.int64)
-    _scatter_rows(indptr, indices, t_indptr[:-1].copy(), out, order)
+    _scatter(indptr, indices, None, 0, t_indptr[:-1].copy(), out, order)
     return t_indptr, out, order
 
 
@@ -128,9 +113,7 @@ def transpose_torch(indptr: Tensor, indices: Tensor, num_cols: int) -> tuple[Ten
     return torch.searchsorted(by_source, columns), rows, order
 
 
-def simplify(
-    indptr: np.ndarray, indices: np.ndarray, *, drop_loops: bool, merge: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def simplify(indptr: Array, indices: Array, *, drop_loops: bool, merge: bool) -> Edges:
     """Drop self-loops and merge repeated edges in a CSR with sorted rows. Also return a mask of the kept edges."""
     rows, keep = row_of_edge(indptr), np.ones(len(indices), np.bool_)
     if merge:
@@ -140,10 +123,9 @@ def simplify(
     return starts(keep)[indptr], indices[keep], keep
 
 
-def first_bad_row(indptr: np.ndarray) -> int:
-    """The first row whose end is before its start; -1 if there is none."""
-    falls = indptr[1:] < indptr[:-1]
-    return int(falls.argmax()) if falls.any() else -1
+def rises(indptr: Array, edges: int) -> bool:
+    """Whether ``indptr``, which is not empty, rises from 0 to ``edges``."""
+    return bool(indptr[0] == 0 and indptr[-1] == edges and (indptr[:-1] <= indptr[1:]).all())
 
 
 @kernel
@@ -155,7 +137,7 @@ def first_outside(indices: Any, bound: int) -> int:
     return -1
 
 
-def reverses(indptr: np.ndarray, indices: np.ndarray, with_order: bool = False) -> np.ndarray | None:
+def reverses(indptr: Array, indices: Array, with_order: bool = False) -> Array | None:
     """For each edge of a CSR with sorted rows, the index of the reverse edge.
 
     The whole result is ``None`` if the edges are not symmetric. It is an empty array if they are symmetric and
@@ -178,7 +160,7 @@ def has_loops(indptr: Any, indices: Any) -> bool:
     return False
 
 
-def row_of_edge(indptr: np.ndarray) -> np.ndarray:
+def row_of_edge(indptr: Array) -> Array:
     """The row index of every edge."""
     return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
 

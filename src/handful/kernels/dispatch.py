@@ -24,6 +24,8 @@ import torch
 from torch import Tensor
 
 Backend = Literal["numba", "triton", "torch"]
+Saved = tuple[Tensor | None, ...]
+"""The tensors that the forward pass of an operation saves for its backward pass."""
 _forced: Backend | None = None
 
 
@@ -106,7 +108,7 @@ class Fused(ABC):
         """The operation in plain torch."""
 
     @abstractmethod
-    def forward(self, *inputs: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def forward(self, *inputs: Any) -> tuple[Tensor, Saved]:
         """The output, and the tensors that the backward pass needs. The saved tensors begin with the inputs, or with
         values for which ``twin`` has the same gradients.
         """

@@ -25,7 +25,6 @@ MIX32 = (0x7FEB352D, 0x846CA68B)
 
 _GOLDEN, _MIX_A, _MIX_B = np.uint64(GOLDEN), np.uint64(MIX[0]), np.uint64(MIX[1])
 _WEYL, _MIX32_A, _MIX32_B = np.uint32(WEYL), np.uint32(MIX32[0]), np.uint32(MIX32[1])
-_UNIT = 2.0**-53
 
 
 @kernel
@@ -113,7 +112,7 @@ def mix(key: int, counter: int) -> Any:
 @kernel
 def uniform(key: int, counter: int) -> float:
     """A random float64 in [0, 1)."""
-    return float(mix(key, counter) >> np.uint64(11)) * _UNIT
+    return float(mix(key, counter) >> np.uint64(11)) * 2.0**-53
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.csr import index_dtype, starts
+from handful.kernels.csr import Array, index_dtype, starts
 from handful.kernels.subgraph import AHEAD, count_parts, unsigned
 from handful.kernels.threads import even_ranges, kernel, prefetch, run
 
@@ -23,12 +23,10 @@ class Inside(NamedTuple):
     (``ends``).
     """
 
-    places: np.ndarray | None
-    ends: tuple[np.ndarray, np.ndarray] | None
+    places: Array | None
+    ends: tuple[Array, Array] | None
 
-    def numbered(
-        self, source: np.ndarray, target: np.ndarray, of_source: np.ndarray, of_target: np.ndarray, threads: int = 1
-    ) -> np.ndarray:
+    def numbered(self, source: Array, target: Array, of_source: Array, of_target: Array, threads: int = 1) -> Array:
         """The ends of the edges with new indices, ``(2, edges)``, with the dtype of the edge list.
 
         Args:
@@ -76,17 +74,15 @@ def _scatter(lo: int, hi: int, cursor: Any, own: Any, kept: Any, kept_target: An
 
 
 @kernel
-def _renumber(
-    lo: int, hi: int, places: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any
-) -> None:
+def _renumber(lo: int, hi: int, ids: Any, source: Any, target: Any, of_source: Any, of_target: Any, out: Any) -> None:
     for k in range(np.uint64(lo), np.uint64(hi)):
-        e = k if places is None else np.uint64(places[k])
+        e = k if ids is None else np.uint64(ids[k])
         out[0, k] = of_source[source[e]]
         out[1, k] = of_target[target[e]]
 
 
 def inside(
-    source: np.ndarray, target: np.ndarray, source_part: np.ndarray, target_part: np.ndarray, m: int,
+    source: Array, target: Array, source_part: Array, target_part: Array, m: int,
     with_places: bool = False, threads: int = 1,
 ) -> list[Inside]:  # fmt: skip
     """The edges inside each part, in the order of the edge list.
@@ -108,8 +104,7 @@ def inside(
     kept = np.empty(edges, index_dtype(edges if with_places else len(source_part)))
     kept_target = None if with_places else np.empty(edges, index_dtype(len(target_part)))
     ranges = even_ranges(edges, threads if edges > 20_000 else 1)
-    ends = unsigned(source), unsigned(target)
-    stops = run(_keep, ranges, *ends, source_part, target_part, m, kept, kept_target, own)
+    stops = run(_keep, ranges, unsigned(source), unsigned(target), source_part, target_part, m, kept, kept_target, own)
     held = [(lo, stop) for (lo, _), stop in zip(ranges, stops, strict=True)]
     count = np.zeros((len(held), m), np.int64)
     run(count_parts, [(*ends, row) for ends, row in zip(held, count, strict=True)], own)

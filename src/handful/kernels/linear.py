@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from handful.kernels import memory
-from handful.kernels.dispatch import Fused
+from handful.kernels.dispatch import Fused, Saved
 
 CHUNK = 8192
 """The number of rows that are converted to float32 at once."""
@@ -63,7 +63,7 @@ class PooledLinear(Fused):
         with torch.autocast("cpu", enabled=False):
             return F.linear(x.float(), weight.to(x.dtype).float(), bias).to(x.dtype)
 
-    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Saved]:
         with torch.autocast("cpu", enabled=False):
             return product(x, weight.to(x.dtype).T, bias), (x, weight, bias)
 

@@ -31,8 +31,7 @@ class Pool:
     """Blocks of bytes. One tensor at a time uses a block; the block returns to the pool when its storage is freed."""
 
     def __init__(self) -> None:
-        self.live = 0
-        self.peak = 0
+        self.live = self.peak = 0
         self.kept: list[np.ndarray] = []
         # A storage may be freed at any point, even inside ``take``. So it returns its block by an append, without the
         # lock.

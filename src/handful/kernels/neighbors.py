@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.csr import starts
+from handful.kernels.csr import Array, starts
 from handful.kernels.hashing import GOLDEN, below, mix, uniform
 from handful.kernels.threads import even_ranges, kernel, run
 
@@ -37,7 +37,7 @@ class Known:
     ([2, 3, 0], [7, 7, 3, 9])
     """
 
-    def __init__(self, keys: np.ndarray) -> None:
+    def __init__(self, keys: Array) -> None:
         self.keys = np.array(keys, np.int64)
         self.count = len(keys)
         self.table = np.empty(0, np.int32)
@@ -52,14 +52,14 @@ class Known:
             self.table = np.full(size, -1, np.int32 if size <= 2**31 else np.int64)
             _enter(self.keys, self.count, self.table)
 
-    def meet(self, keys: np.ndarray) -> np.ndarray:
+    def meet(self, keys: Array) -> Array:
         """The index of each key, int64; new keys get the next free indices."""
         self._reserve(len(keys))
         numbers = np.empty(len(keys), np.int64)
         self.count = int(_number(keys, self.keys, self.table, self.count, True, numbers))
         return numbers
 
-    def find(self, keys: np.ndarray) -> np.ndarray:
+    def find(self, keys: Array) -> Array:
         """The index of each key, int64; -1 for an unknown key."""
         numbers = np.empty(len(keys), np.int64)
         _number(keys, self.keys, self.table, self.count, False, numbers)
@@ -105,7 +105,7 @@ def _number(keys: Any, known: Any, table: Any, count: int, add: bool, numbers: A
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def spans(keys: np.ndarray, rowptr: np.ndarray, edges: int) -> tuple[np.ndarray, np.ndarray]:
+def spans(keys: Array, rowptr: Array, edges: int) -> tuple[Array, Array]:
     """The start and the end of the row of each node. ``edges`` is the number of edges of the graph.
 
     Raises:
@@ -147,9 +147,8 @@ def _until(lo: int, hi: int, start: Any, stop: Any, limit: Any, time: Any, col: 
 
 
 def until(
-    start: np.ndarray, stop: np.ndarray, limit: np.ndarray, time: np.ndarray, col: np.ndarray, of_nodes: bool,
-    last: int = -1, threads: int = 1,
-) -> None:  # fmt: skip
+    start: Array, stop: Array, limit: Array, time: Array, col: Array, of_nodes: bool, last: int = -1, threads: int = 1
+) -> None:
     """Shorten each row to the edges whose time is at most ``limit``. The edges of a row must be sorted by time.
 
     Args:
@@ -201,8 +200,7 @@ def _heavy(start: int, stop: int, weight: Any, key: int, out: Any) -> None:
     take = out.shape[0]
     rank = np.empty(take)
     for e in range(start, stop):
-        u = uniform(key, e - start)
-        value = -np.inf if weight[e] == 0 else math.log1p(-u) / weight[e]
+        value = -np.inf if weight[e] == 0 else math.log1p(-uniform(key, e - start)) / weight[e]
         filled = e - start
         if filled < take:
             at = filled
@@ -275,9 +273,9 @@ def _pick(
 
 
 def pick(
-    start: np.ndarray, stop: np.ndarray, count: int, replace: bool, weight: np.ndarray | None, key: int,
-    threads: int = 1, names: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    start: Array, stop: Array, count: int, replace: bool, weight: Array | None, key: int,
+    threads: int = 1, names: Array | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
     """Pick ``count`` edges of each row, or all edges if ``count`` is negative. Return the start of each row's picks,
     and the picks.
 
@@ -321,9 +319,9 @@ def _heads(
 
 
 def heads(
-    keys: np.ndarray, first: np.ndarray, edges: np.ndarray, col: np.ndarray, bound: int,
-    limit: np.ndarray | None = None, time: np.ndarray | None = None, of_nodes: bool = False, threads: int = 1,
-) -> np.ndarray:  # fmt: skip
+    keys: Array, first: Array, edges: Array, col: Array, bound: int,
+    limit: Array | None = None, time: Array | None = None, of_nodes: bool = False, threads: int = 1,
+) -> Array:  # fmt: skip
     """The keys of the nodes at the other end of picked edges. Each key has the same tree index as the key of the row
     from which its edge was picked.
 
@@ -358,21 +356,19 @@ def _over(function: Any, count: int, threads: int, *args: Any) -> int:
 class Neighborhood(NamedTuple):
     """The sample around some seeds. The nodes of the sample are the seeds, followed by the new nodes of each hop."""
 
-    nodes: np.ndarray
+    nodes: Array
     """int64, the ids of the nodes in the graph."""
-    indptr: np.ndarray
+    indptr: Array
     """int64, the row pointers of all nodes, except for the new nodes of the last hop."""
-    indices: np.ndarray
+    indices: Array
     """int32, the source of each sampled edge, as an index into ``nodes``."""
-    edges: np.ndarray
+    edges: Array
     """int64, the index of each sampled edge in the graph's CSR."""
-    met: np.ndarray
+    met: Array
     """int64 ``(hops + 1,)``, the total number of nodes after each hop; ``met[0]`` is the number of seeds."""
 
 
-def sample(
-    indptr: np.ndarray, indices: np.ndarray, seeds: np.ndarray, fanout: tuple[int, ...], key: int
-) -> Neighborhood:
+def sample(indptr: Array, indices: Array, seeds: Array, fanout: tuple[int, ...], key: int) -> Neighborhood:
     """Sample the neighbourhood of ``seeds``, which are distinct ids.
 
     Hop k draws up to ``fanout[k]`` edges of every node that the previous hop added, or all its edges if ``fanout[k]``

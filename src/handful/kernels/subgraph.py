@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from handful.kernels.csr import starts
+from handful.kernels.csr import Array, starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, prefetch, row_ranges, run
 
 BLOCK = 1 << 22
@@ -31,20 +31,20 @@ for all sizes.
 class Cut(NamedTuple):
     """For a block of rows: the edges whose two ends are in the same part, sorted by part."""
 
-    row_first: np.ndarray
+    row_first: Array
     """``(m + 1,)``: the rows of part p are entries ``row_first[p]`` to ``row_first[p + 1] - 1`` of ``degree``, in
     ascending order of their node ids.
     """
-    edge_first: np.ndarray
+    edge_first: Array
     """``(m + 1,)``: the edges of part p are entries ``edge_first[p]`` to ``edge_first[p + 1] - 1`` of ``source``."""
-    degree: np.ndarray
+    degree: Array
     """``(rows,)``, the number of kept edges of each row, in the smallest dtype that fits."""
-    source: np.ndarray
+    source: Array
     """``(edges,)``, the sources, as node ids of the graph."""
-    value: np.ndarray
+    value: Array
     """``(edges,)``, the value of each edge; empty if edges have no values."""
 
-    def of(self, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of(self, p: int) -> tuple[Array, Array, Array]:
         """The arrays ``degree``, ``source`` and ``value`` of part ``p``."""
         rows = slice(self.row_first[p], self.row_first[p + 1])
         edges = slice(self.edge_first[p], self.edge_first[p + 1])
@@ -100,9 +100,7 @@ def _distribute(
         cursor = stop
 
 
-def cut(
-    begin: int, indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
-) -> Cut:
+def cut(begin: int, indptr: Array, indices: Array, part: Array, m: int, values: Array | None = None) -> Cut:
     """The edges whose two ends are in the same part, for all m parts. Only the rows of nodes ``begin``, ``begin + 1``,
     … are read.
 
@@ -127,24 +125,22 @@ def cut(
     tally = np.zeros((2, len(ranges), m), np.int64)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
     run(_keep, pieces, begin, indptr, sources, part, m, values, kept, kept_value, count)
-    first = np.zeros((2, m + 1), np.int64)
-    np.cumsum(tally.sum(1), axis=1, out=first[:, 1:])
+    first = np.stack([starts(sizes) for sizes in tally.sum(1)])
     at = first[:, None, :-1] + np.cumsum(tally, axis=1) - tally
     out_count, out = np.empty(first[0, -1], np.int64), np.empty(first[1, -1], sources.dtype)
     out_value = np.empty(0 if values is None else len(out), value_dtype)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *at, strict=True)]
-    result = out_count, out, out_value
-    run(_distribute, pieces, begin, indptr, part, m, values, kept, kept_value, count, *result)
+    run(_distribute, pieces, begin, indptr, part, m, values, kept, kept_value, count, out_count, out, out_value)
     smallest = np.min_scalar_type(int(out_count.max(initial=0)))
     return Cut(first[0], first[1], out_count.astype(smallest), out.view(indices.dtype), out_value)
 
 
-def unsigned(indices: np.ndarray) -> np.ndarray:
+def unsigned(indices: Array) -> Array:
     """View ``indices`` as unsigned numbers, without a copy: kernels then omit the test for negative indices."""
     return indices.view(f"u{indices.dtype.itemsize}")
 
 
-def row_blocks(indptr: np.ndarray, size: int = BLOCK) -> Iterator[tuple[int, int]]:
+def row_blocks(indptr: Array, size: int = BLOCK) -> Iterator[tuple[int, int]]:
     """Split the rows of a CSR into ranges. A range has at most ``size`` rows plus edges, unless it has only one row.
 
     >>> list(row_blocks(np.array([0, 3, 4, 4, 20, 21]), size=6))
@@ -167,7 +163,7 @@ def _members(part: Any, lo: int, hi: int, cursor: Any, out: Any) -> None:
             cursor[p - lo] += 1
 
 
-def members(part: np.ndarray, lo: int, hi: int) -> list[np.ndarray]:
+def members(part: Array, lo: int, hi: int) -> list[Array]:
     """The node ids of each part from ``lo`` to ``hi - 1``: one int64 array per part, in ascending order. ``part`` is
     read only once.
 
@@ -214,7 +210,7 @@ def _renumber(lo: int, hi: int, indptr: Any, source: Any, member: Any, before: A
         out[e] = before[place] + _ones(member[place] & (bit - np.uint64(1)))
 
 
-def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def part_csr(n: int, nodes: Array, degree: Array, source: Array) -> tuple[Array, Array]:
     """The CSR of a part, ``indptr`` and ``indices``, with new node indices from 0.
 
     The new index of a node is its rank in the part. The rank is computed from a bitmap, which fits in the cache; a
@@ -233,8 +229,8 @@ def part_csr(n: int, nodes: np.ndarray, degree: np.ndarray, source: np.ndarray) 
 
 
 def parts(
-    indptr: np.ndarray, indices: np.ndarray, part: np.ndarray, m: int, values: np.ndarray | None = None
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    indptr: Array, indices: Array, part: Array, m: int, values: Array | None = None
+) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield, for each of the parts 0 to ``m - 1``, its nodes, ``indptr``, ``indices`` and ``values``.
 
     The edges are read only once. ``part[v]`` is the part of node v; a node with a value of ``m`` or more is in no part.
@@ -246,9 +242,7 @@ def parts(
         yield nodes, *part_csr(len(part), nodes, degree, source), value
 
 
-def joined(
-    pieces: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], indices: np.ndarray, values: np.ndarray | None
-) -> tuple[np.ndarray, ...]:
+def joined(pieces: Sequence[tuple[Array, Array, Array]], indices: Array, values: Array | None) -> tuple[Array, ...]:
     """Concatenate the arrays ``degree``, ``source`` and ``value`` of one part over all blocks of rows.
 
     ``source`` and ``value`` get the dtypes of ``indices`` and ``values``.
@@ -277,9 +271,7 @@ def _inside(lo: int, hi: int, nodes: Any, indptr: Any, indices: Any, local: Any,
             at[i] = end
 
 
-def induced(
-    indptr: np.ndarray, indices: np.ndarray, nodes: np.ndarray, with_edges: bool = False
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def induced(indptr: Array, indices: Array, nodes: Array, with_edges: bool = False) -> tuple[Array, Array, Array]:
     """The CSR of the subgraph that ``nodes`` induces, in the order of ``nodes``, and the indices of its edges.
 
     The nodes must be distinct. The indices of the edges are empty unless ``with_edges``. If ``nodes`` is in ascending
@@ -307,7 +299,7 @@ def count_parts(lo: int, hi: int, out: Any, part: Any) -> None:
             out[part[v]] += 1
 
 
-def counts(part: np.ndarray, m: int) -> np.ndarray:
+def counts(part: Array, m: int) -> Array:
     """The number of nodes in each of the parts 0 to ``m - 1``, int64 ``(m,)``.
 
     Unlike ``np.bincount``, this function makes no int64 copy of ``part``.
@@ -332,7 +324,7 @@ def _of_rank(part: Any, ranks: Any, cursor: Any, end: Any, seen: Any, out: Any) 
         seen[p] += 1
 
 
-def of_rank(part: np.ndarray, ranks: list[np.ndarray]) -> list[np.ndarray]:
+def of_rank(part: Array, ranks: list[Array]) -> list[Array]:
     """For each part p, the nodes of p whose ranks are ``ranks[p]``, as int64 ids. The first node of a part has rank 0.
 
     The ranks of a part must be distinct, and all values of ``part`` must be below ``len(ranks)``. ``part`` is read only

@@ -179,9 +179,7 @@ class Backbone(Stack):
         widths = [first, *[hidden] * (layers - 1), last]
         self.input_projection = nn.Linear(in_features, hidden) if input_projection else None
         self.output_projection = nn.Linear(hidden, out_features) if output_projection else None
-        self.convs = nn.ModuleList()
-        self.skips = nn.ModuleList()
-        self.acts = nn.ModuleList()
+        self.convs, self.skips, self.acts = (nn.ModuleList() for _ in range(3))
         for i in range(layers):
             final = i == layers - 1 and not output_projection
             self.convs.append(self.make_conv(widths[i], widths[i + 1], final))
@@ -189,7 +187,6 @@ class Backbone(Stack):
                 self.skips.append(nn.Linear(widths[i], widths[i + 1]))
             if not final:
                 self.acts.append(NormAct(norm, widths[i + 1], dropout))
-        self.norm = norm
 
     @abstractmethod
     def make_conv(self, in_features: int, out_features: int, final: bool) -> Conv:
@@ -207,12 +204,12 @@ class Backbone(Stack):
     @property
     def whole_layers(self) -> int:
         """The number of layers with BatchNorm in training mode, whose statistics depend on all nodes of a batch."""
-        return len(self.acts) if self.norm == "bn" and self.training else 0
+        return len(self.acts) if self.options["norm"] == "bn" and self.training else 0
 
     def too_small(self, batch: Batch) -> bool:
         known = self.knows_hop(batch.x)
         rows = [batch.num_nodes] * known + [adj.num_targets for adj in batch.stack(self.depth - known)]
-        return self.norm == "bn" and any(count < 2 for count in rows[: len(self.acts)])
+        return self.options["norm"] == "bn" and any(count < 2 for count in rows[: len(self.acts)])
 
     def blocks(self) -> list[list[nn.Module]]:
         layers = zip_longest(self.convs, self.skips, self.acts)

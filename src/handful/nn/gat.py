@@ -26,8 +26,7 @@ class GATConv(Conv):
         self.heads, self.average = heads, average
         self.channels = out_features if average else out_features // heads
         self.linear = nn.Linear(in_features, heads * self.channels, bias=False)
-        self.source = nn.Parameter(torch.empty(heads, self.channels))
-        self.target = nn.Parameter(torch.empty(heads, self.channels))
+        self.source, self.target = (nn.Parameter(torch.empty(heads, self.channels)) for _ in range(2))
         self.bias = nn.Parameter(torch.zeros(out_features))
         for weight in (self.linear.weight, self.source, self.target):
             nn.init.xavier_uniform_(weight)
@@ -46,8 +45,7 @@ class GATConv(Conv):
 
     def attend(self, adj: Adjacency, h: Tensor, z: Tensor, a_source: Tensor, skip: nn.Linear | None) -> Tensor:
         """Compute the output of the layer from the values ``z`` and the scores ``a_source`` of all sources."""
-        a_target = (adj.own(z) * self.target).sum(-1)
-        out = adj.attend(z, a_source, a_target)
+        out = adj.attend(z, a_source, (adj.own(z) * self.target).sum(-1))
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
         return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
 

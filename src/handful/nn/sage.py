@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.kernels.aggregate import Scaled, result_dtype, spmm
-from handful.kernels.dispatch import Fused, backend
+from handful.kernels.dispatch import Fused, Saved, backend
 from handful.kernels.linear import add_linear, as_asked, linear, outer, product
 from handful.nn.backbone import Backbone, Conv, multiply_first
 
@@ -72,9 +72,7 @@ class _Convolution(Fused):
             return self.adj.mean(linear(h, neighbor), base=mine)
         return add_linear(mine, self.adj.mean(h), neighbor)
 
-    def forward(
-        self, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor
-    ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+    def forward(self, h: Tensor, neighbor: Tensor, own: Tensor, bias: Tensor) -> tuple[Tensor, Saved]:
         adj = self.adj
         mean = partial(spmm, Scaled(adj.indptr, adj.indices, adj.weight, adj.mean_scale))
         around, width, mine = None, len(own), adj.own(h).to(result_dtype(h))

@@ -31,8 +31,7 @@ class GlobalAttention(nn.Module):
     def __init__(self, features: int, heads: int, use_weight: bool) -> None:
         super().__init__()
         self.heads = heads
-        self.query = nn.Linear(features, features * heads)
-        self.key = nn.Linear(features, features * heads)
+        self.query, self.key = (nn.Linear(features, features * heads) for _ in range(2))
         self.value = nn.Linear(features, features * heads) if use_weight else None
 
     def values(self, h: Tensor) -> Tensor:
@@ -146,8 +145,6 @@ class SGFormer(Network):
     ) -> None:
         super().__init__(**arguments(locals()))
         self.alpha = alpha if residual else 1.0
-        self.residual = residual
-        self.graph_weight = graph_weight
         attention = [GlobalAttention(hidden, heads, use_weight) for _ in range(layers)]
         acts = [NormAct("ln", hidden, dropout, relu=i == 0 or use_act) for i in range(layers + 1)]
         self.attention = Branch(in_features, hidden, attention, acts)
@@ -156,7 +153,6 @@ class SGFormer(Network):
             convs = [GraphConv(hidden, use_init) for _ in range(gnn_layers)]
             normed = [NormAct(norm, hidden, dropout) for _ in range(gnn_layers + 1)]
             self.graph = Branch(in_features, hidden, convs, normed)
-        self.norm = norm
         self.output = nn.Linear(hidden, self.out_features)
 
     @classmethod
@@ -170,7 +166,7 @@ class SGFormer(Network):
         return self.depth
 
     def too_small(self, batch: Batch) -> bool:
-        return self.norm == "bn" and self.graph is not None and batch.num_nodes < 2
+        return self.options["norm"] == "bn" and self.graph is not None and batch.num_nodes < 2
 
     def blocks(self) -> list[list[nn.Module]]:
         """The attention layers, then the layers of the GCN."""
@@ -188,7 +184,7 @@ class SGFormer(Network):
         """Compute layer ``i`` of the GCN; ``first`` is the branch's embedding."""
         assert self.graph is not None
         out: Tensor = self.graph.acts[i + 1](self.graph.layers[i](adj, h, first), self._seed(1, i + 1))
-        return out + adj.own(first) if self.residual else out
+        return out + adj.own(first) if self.options["residual"] else out
 
     def head(self, *branches: Tensor) -> Tensor:
         """Compute the logits from the outputs of the branches."""
@@ -196,7 +192,7 @@ class SGFormer(Network):
 
     def mix(self, attended: Tensor, convolved: Tensor | None = None) -> Tensor:
         """w · GCN + (1 − w) · attention."""
-        w = self.graph_weight
+        w = self.options["graph_weight"]
         return attended if convolved is None else w * convolved + (1 - w) * attended
 
     def forward(self, batch: Batch) -> Tensor:

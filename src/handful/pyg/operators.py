@@ -17,7 +17,7 @@ from torch import Tensor
 
 from handful.errors import HandfulError
 from handful.graph import check_edges
-from handful.kernels.csr import coo_to_csr, first_bad_row, first_outside, starts
+from handful.kernels.csr import coo_to_csr, first_outside, rises, starts
 from handful.kernels.neighbors import NODE, TREE, Known
 from handful.kernels.threads import get_threads
 from handful.kernels.walks import walk
@@ -71,8 +71,7 @@ def _weights(given: Tensor, edges: int) -> np.ndarray:
 
 def _seeds(given: Tensor, rows: int = NODE + 1) -> np.ndarray:
     ids = _ints("seed", given).astype(np.int64, copy=False)
-    inside = ids.min(initial=0) >= 0 and ids.max(initial=-1) < rows
-    _check(inside, f"'seed' has a node outside 0 to {rows - 1}")
+    _check(first_outside(ids, rows) < 0, f"'seed' has a node outside 0 to {rows - 1}")
     return ids
 
 
@@ -159,8 +158,9 @@ def hetero_neighbor_sample(
     """``neighbor_sample`` for several node and edge types. The key of an edge type is ``source__relation__target``."""
     timed = node_time_dict is not None or edge_time_dict is not None
     _check(disjoint or not timed, "Temporal sampling needs to create disjoint subgraphs")
-    both = node_time_dict is not None and edge_time_dict is not None
-    _check(not both, "Only one of node-level or edge-level sampling is supported")
+    _check(
+        node_time_dict is None or edge_time_dict is None, "Only one of node-level or edge-level sampling is supported"
+    )
     _check(edge_time_dict is None or seed_time_dict is not None, "Seed time needs to be specified")
     _check(edge_weight_dict is None or not timed, "Biased temporal sampling not yet supported")
     known_strategy = temporal_strategy in ("uniform", "last")
@@ -253,8 +253,7 @@ def subgraph(
     pointers, ends = _csr(rowptr, col, nodes.dtype)
     ids = _seeds(nodes, len(rowptr) - 1)
     known = Known(ids)
-    relation = Relation(rows="", cols="", rowptr=pointers, col=ends)
-    row, result, place = _run(induced, relation, known, known)
+    row, result, place = _run(induced, Relation(rows="", cols="", rowptr=pointers, col=ends), known, known)
     ptr = starts(np.bincount(row, minlength=len(ids)))
     edge_id = _tensor(place, nodes.dtype) if return_edge_id else None
     return _tensor(ptr, nodes.dtype), _tensor(result, nodes.dtype), edge_id
@@ -290,9 +289,8 @@ def metis(
     dtype = rowptr.dtype
     pointers, ends = _csr(rowptr, col, dtype)
     n = len(pointers) - 1
-    ascends = pointers[0] == 0 and pointers[-1] == len(ends) and first_bad_row(pointers) < 0
     _check(1 <= num_partitions <= max(1, n), f"cannot cut {n} nodes into {num_partitions} parts")
-    _check(ascends, "'rowptr' must ascend from 0 to the number of edges")
+    _check(rises(pointers, len(ends)), "'rowptr' must ascend from 0 to the number of edges")
     _check(first_outside(ends, n) < 0, f"'col' has a node outside 0 to {n - 1}")
     if num_partitions == 1:
         return torch.zeros(n, dtype=dtype)

@@ -36,11 +36,9 @@ def write_finding(finding: Finding, folder: Path) -> Path:
         The path of the page.
     """
     write_json(folder / f"{finding.name}.json", finding.payload)
-    texts = [f"**{table.title}**\n\n{markdown(table)}" for table in (*finding.tables, *finding.below)]
-    write_text(
-        folder / "table.md",
-        "\n".join([f"# {finding.title}\n", *([f"{finding.words}\n"] if finding.words else []), *texts]),
-    )
+    texts = [f"# {finding.title}\n", *([f"{finding.words}\n"] if finding.words else [])]
+    texts += [f"**{table.title}**\n\n{markdown(table)}" for table in (*finding.tables, *finding.below)]
+    write_text(folder / "table.md", "\n".join(texts))
     write_charts(finding, folder)
     page = folder / "report.html"
     write_text(page, render([finding]))
@@ -67,13 +65,12 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
     the title of the finding.
     """
     charts: list[dict[str, Any]] = []
+    made: dict[tuple[tuple[str, str], ...], list[str]] = {}
     sections = []
     for finding in findings:
         own = [_draw(finding, chart) for chart in finding.charts]
         sections.append((finding, list(enumerate(own, len(charts)))))
         charts += own
-    made: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for finding in findings:
         if finding.environment:
             made.setdefault(tuple(finding.environment.items()), []).append(finding.name)
     single = len(findings) == 1 and not unreadable

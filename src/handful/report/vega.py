@@ -86,8 +86,7 @@ def view_spec(view: View, chart: Chart) -> dict[str, Any]:
         title = {"text": wrap(chart.title, int(width / 7)), "offset": 12}
         title |= {"subtitle": view.name} if len(chart.views) > 1 else {}
     legend = _legend(view, width) if legend_of(view) else None
-    description = f"{chart.title}: {view.name}"
-    shared = {"description": description, "title": title, "width": width, "height": height}
+    shared = {"description": f"{chart.title}: {view.name}", "title": title, "width": width, "height": height}
     if view.mark == "star":
         return {**shared, "layer": _star(view, legend)}
     alike = [one for one in panels if one.y == view.y and view.y.label] or [view]
@@ -108,8 +107,7 @@ def legend_of(view: View) -> list[tuple[str, str, bool]]:
     result is empty if no legend is needed.
     """
     view = _named_categories(view)
-    own = all(set(series.x) <= {series.name} for series in view.series)
-    if len(view.series) < 2 or own:
+    if len(view.series) < 2 or all(set(series.x) <= {series.name} for series in view.series):
         return []
     return list(dict.fromkeys((series.name, _color(series), series.paper) for series in view.series))
 

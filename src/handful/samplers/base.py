@@ -19,6 +19,7 @@ from handful.kernels.threads import get_threads, run
 from handful.settings import Range, check_fields
 
 Size = Annotated[int, Range(1, 2**31 - 1)]
+Fanout = tuple[int, ...]
 
 
 class Deal(NamedTuple):
@@ -73,9 +74,7 @@ class Sampler(ABC):
         """The batches of one epoch: the samples with their features and labels."""
         return map(partial(make_batch, graph), self.sample(graph, seed, epoch))
 
-    def evaluation(
-        self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
-    ) -> Iterator[Sample]:
+    def evaluation(self, graph: Graph, nodes: Tensor, seed: int, fanout: Fanout | None = None) -> Iterator[Sample]:
         """Sample neighbourhoods of ``nodes`` for evaluation, as in the paper. The targets of the samples are ``nodes``,
         in order.
 

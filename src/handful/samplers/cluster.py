@@ -99,8 +99,7 @@ def partition(graph: Graph, clusters: int) -> Partition:
         kept = _read(path, graph.num_nodes, clusters)
         if kept is None:
             began = perf_counter()
-            cluster = metis(graph, clusters)
-            kept = Partition(cluster, perf_counter() - began)
+            kept = Partition(metis(graph, clusters), perf_counter() - began)
             _write(path, kept)
         known[clusters] = kept
     return known[clusters]

@@ -45,10 +45,9 @@ def induced_parts(graph: Graph, part: np.ndarray, parts: int) -> Iterator[tuple[
 def dealt_samples(graph: Graph, part: np.ndarray, parts: int) -> Iterator[Sample]:
     """Yield the sample of each part of a partition. The targets of a sample are the training nodes in the part."""
     graph.require_training()
-    assert graph.train_mask is not None
     targets: list[int | None] = [None] * parts
     if backend(graph.device) != "numba":  # counted on the host, so the host does not wait for the device
-        targets = np.bincount(part[graph.train_mask.cpu().numpy()], minlength=parts)[:parts].tolist()
+        targets = np.bincount(part[graph.train_nodes.cpu().numpy()], minlength=parts)[:parts].tolist()
     for count, (nodes, adjacency) in zip(targets, induced_parts(graph, part, parts), strict=True):
         yield training_sample(graph, nodes, (adjacency,), count=count)
 

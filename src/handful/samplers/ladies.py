@@ -85,8 +85,7 @@ class Ladies(Sampler):
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes.numpy() if layers else batch
-            key = derive_seed(seed, epoch, step, depth)
-            layers.append(layer(edges, above, len(batch), budget, key))
+            layers.append(layer(edges, above, len(batch), budget, derive_seed(seed, epoch, step, depth)))
         return layers
 
 

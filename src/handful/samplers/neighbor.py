@@ -15,7 +15,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
 from handful.random import derive_seed, generator
-from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
+from handful.samplers.base import Fanout, Sampler, Size, check_options, in_chunks, in_order, register
 from handful.trim import trim
 
 
@@ -65,9 +65,7 @@ class Neighbors(Sampler):
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
         return self._samples(graph, order, lambda step: derive_seed(seed, epoch, step))
 
-    def evaluation(
-        self, graph: Graph, nodes: Tensor, seed: int, fanout: tuple[int, ...] | None = None
-    ) -> Iterator[Sample]:
+    def evaluation(self, graph: Graph, nodes: Tensor, seed: int, fanout: Fanout | None = None) -> Iterator[Sample]:
         if fanout is not None:
             return replace(self, fanout=fanout).evaluation(graph, nodes, seed)
         seeds = nodes.cpu().numpy()

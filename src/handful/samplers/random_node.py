@@ -120,8 +120,7 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
     none = np.empty(0, np.int64)
     ranks = [rng.choice(d, d - s, replace=False) if d > s else none for d, s in zip(drawn, size, strict=True)]
     surplus = of_rank(part, ranks)
-    missing = np.maximum(size - drawn, 0)
-    receivers = np.repeat(np.arange(m), missing)
+    receivers = np.repeat(np.arange(m), np.maximum(size - drawn, 0))
     if drop_last:
         receivers = np.concatenate([receivers, np.full(n - m * (n // m), m)])
     if any(map(len, surplus)):
@@ -146,8 +145,7 @@ def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_
     Return the part of each node.
     """
     shuffled = rng.permutation(len(stratum))
-    left_over = len(stratum) % m if drop_last else 0
-    kept = shuffled[left_over:]
+    kept = shuffled[len(stratum) % m if drop_last else 0 :]
     part = np.full(len(stratum), m, part_dtype(m))
     round_robin = rng.permutation(m)[np.arange(len(kept)) % m]
     part[kept[np.argsort(stratum[kept], kind="stable")]] = round_robin

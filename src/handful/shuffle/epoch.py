@@ -196,14 +196,12 @@ def put(sample: Sample, p: int, num_nodes: int, step_bytes: int, scratch: Scratc
     smallest = index_dtype(num_nodes)
     scratch.append("nodes", p, sample.nodes.numpy().astype(smallest))
     scratch.append("targets", p, sample.targets.numpy().astype(smallest))
-    result = [{name: getattr(layer, name) for name in ARRAYS} for layer in sample.layers]
-    lengths = tuple({name: len(one) for name, one in arrays.items() if one is not None} for arrays in result)
-    for name in lengths[0]:
-        scratch.append(name, p, max((arrays[name] for arrays in result), key=len).numpy())
-    layers = tuple(
-        replace(layer, **{name: arrays[name][:0] for name in length})
-        for layer, arrays, length in zip(sample.layers, result, lengths, strict=True)
-    )
+    arrays = [{name: one for name in ARRAYS if (one := getattr(layer, name)) is not None} for layer in sample.layers]
+    for name in arrays[0]:
+        scratch.append(name, p, max((own[name] for own in arrays), key=len).numpy())
+    lengths = tuple({name: len(one) for name, one in own.items()} for own in arrays)
+    empty = ({name: one[:0] for name, one in own.items()} for own in arrays)
+    layers = tuple(replace(layer, **none) for layer, none in zip(sample.layers, empty, strict=True))
     return Waiting(layers, lengths, step_bytes)
 
 
@@ -257,10 +255,8 @@ def batch_of(graph: Graph, p: int, waiting: Waiting, scratch: Scratch) -> Batch:
     assert graph.x is not None
     nodes, targets = (torch.from_numpy(scratch.joined(name, p).astype(np.int64)) for name in ("nodes", "targets"))
     arrays: dict[str, Any] = {name: torch.from_numpy(scratch.joined(name, p)) for name in waiting.lengths[0]}
-    layers = tuple(
-        replace(layer, **{name: arrays[name][:size] for name, size in length.items()})
-        for layer, length in zip(waiting.layers, waiting.lengths, strict=True)
-    )
+    prefixes = ({name: arrays[name][:size] for name, size in length.items()} for length in waiting.lengths)
+    layers = tuple(replace(layer, **own) for layer, own in zip(waiting.layers, prefixes, strict=True))
     places = torch.argsort(nodes, stable=True)
     x, at = memory.empty((len(nodes), graph.num_features), graph.x), 0
     for piece in scratch.take("x", p):
@@ -289,12 +285,9 @@ def fetch(array: np.ndarray, lo: int, hi: int) -> None:
 
 def fetch_rows(array: np.ndarray, rows: np.ndarray) -> None:
     """Call ``fetch`` for ``rows``, which must be in ascending order. Rows that are close together are read together."""
-    if len(rows) == 0:
-        return
-    apart = np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1
-    runs = zip(np.append(0, apart), np.append(apart, len(rows)), strict=True)
-    for a, b in runs:
-        fetch(array, int(rows[a]), int(rows[b - 1]) + 1)
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) * array.strides[0] > NEAR) + 1):
+        if len(run):
+            fetch(array, int(run[0]), int(run[-1]) + 1)
 
 
 @cache

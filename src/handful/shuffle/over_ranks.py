@@ -53,11 +53,8 @@ def shard_batches(
     deal = sampler.deal(graph, seed, epoch)
     owners = [owner(p) for p in range(deal.parts)]
     parts = [[p for p in range(deal.parts) if owners[p] == rank] for rank in range(ranks.size())]
-    own = parts[ranks.rank()]
-    samples = [
-        sample_of(graph, members(deal.part, p, p + 1)[0], survivors, trimmed)
-        for p, survivors in zip(own, send(graph, deal, parts), strict=True)
-    ]
+    nodes = (members(deal.part, p, p + 1)[0] for p in parts[ranks.rank()])
+    samples = [sample_of(graph, *own, trimmed) for own in zip(nodes, send(graph, deal, parts), strict=True)]
     batches = iter([*with_rows(graph, samples, max(map(len, parts)))])
     for rank in owners:
         yield next(batches) if rank == ranks.rank() else None
@@ -95,12 +92,10 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
     assert graph.x is not None
     assert graph.y is not None
     none = torch.empty(0, dtype=torch.int64)
-    for k in range(rounds):
-        sample = samples[k] if k < len(samples) else None
+    for sample in [*samples, *[None] * (rounds - len(samples))]:
         x = fetch(graph.x, graph.cuts, none if sample is None else sample.nodes)
         if sample is not None:
-            y = graph.y[sample.nodes[sample.targets]]
-            yield Batch(**vars(sample), x=x, y=y)
+            yield Batch(**vars(sample), x=x, y=graph.y[sample.nodes[sample.targets]])
 
 
 def fetch(rows: Tensor, cuts: Sequence[int], nodes: Tensor) -> Tensor:

@@ -28,11 +28,8 @@ class Written(NamedTuple):
     offset: int
     shape: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def size(self) -> int:
-        """The size in bytes."""
-        return math.prod(self.shape) * self.dtype.itemsize
+    size: int
+    """The size in bytes."""
 
 
 class Scratch:
@@ -151,7 +148,7 @@ class Scratch:
             raise HandfulError(f"{where}: free some room, set TMPDIR to another disk, or give more memory") from None
         self.written += piece.nbytes
         self._waiting[name] += 1
-        return Written(offset, piece.shape, piece.dtype)
+        return Written(offset, piece.shape, piece.dtype, piece.nbytes)
 
     def _read(self, name: str, piece: Written) -> np.ndarray:
         file, count = self._files[name], math.prod(piece.shape)

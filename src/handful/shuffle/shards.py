@@ -200,9 +200,8 @@ def open_shards(path: str | Path) -> ShardedGraph:
     said = [header["cuts"], header["identity"]]
     for other, theirs in enumerate(ranks.gather(said)):
         if theirs != json.loads(json.dumps(said)):
-            raise RankError(
-                f"{path} of rank {ranks.rank()} and of rank {other} are of different graphs: shard one anew"
-            )
+            both = f"{path} of rank {ranks.rank()} and of rank {other}"
+            raise RankError(f"{both} are of different graphs: shard one anew")
     everyones = {name: all_rows(own[name]) for name in ("y", *MASKS)}
     return ShardedGraph(
         **{**own, **everyones, **read_fields(header)},
@@ -227,11 +226,9 @@ def _header(path: Path) -> dict[str, Any]:
     cuts = header["cuts"] if fits else []
     if not all(type(cut) is int for cut in cuts) or len(cuts) < 2 or cuts[0] != 0 or cuts != sorted(set(cuts)):
         raise DatasetError(f"{folder / HEADER} is not the header of a shard: shard the graph anew")
-    if len(cuts) - 1 != count:
-        raise DatasetError(
-            f"{path} has {len(cuts) - 1} shards, and the number of ranks is {count}: start {len(cuts) - 1} "
-            "(--processes or torchrun), or shard the graph anew"
-        )
+    if (shards := len(cuts) - 1) != count:
+        how = f"start {shards} (--processes or torchrun), or shard the graph anew"
+        raise DatasetError(f"{path} has {shards} shards, and the number of ranks is {count}: {how}")
     if header["shard"] != ranks.rank():
         raise DatasetError(f"{folder} holds shard {header['shard']}: give every rank its own")
     return header
@@ -252,9 +249,7 @@ def _open_rows(folder: Path, header: dict[str, Any]) -> dict[str, Tensor]:
         and all(len(own[name]) == rows for name in ROWS)
         and all(own[name].dtype == torch.bool for name in MASKS)
         and ("edge_weight" not in own or own["edge_weight"].shape == indices.shape)
-        and indptr[0] == 0
-        and indptr[-1] == len(indices)
-        and csr.first_bad_row(indptr.numpy()) < 0
+        and csr.rises(indptr.numpy(), len(indices))
         and csr.first_outside(indices.numpy(), cuts[-1]) < 0
         and (y.is_floating_point() or (y.dtype == torch.int64 and csr.first_outside(y.numpy() + 1, classes + 1) < 0))
     )

@@ -63,8 +63,7 @@ def batch_orders(m: int, seed: int = 0) -> Iterator[tuple[int, ...]]:
     rng = generator(seed, m)
     for _ in range(12):
         order = tuple(rng.permutation(m).tolist())
-        yield order
-        yield order[::-1]
+        yield from (order, order[::-1])
 
 
 def mean_displacement(losses: Sequence[Loss], w: Tensor, step: float, memory: Memory = SGD) -> Tensor:

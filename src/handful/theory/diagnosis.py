@@ -150,7 +150,5 @@ def in_words(diagnoses: Sequence[Diagnosis]) -> str:
     steadiest = min(varying, key=lambda d: d.mean("R"))
     nearest = min(varying, key=lambda d: d.mean("bias"))
     whose = "" if nearest is steadiest else f"{title(nearest.name)} "
-    return (
-        f"{title(steadiest.name)} has the least gradient variance, R = {steadiest.mean('R'):.2g}, and {whose}the loss "
-        f"nearest to the full graph's, {nearest.mean('bias'):.2g} off."
-    )
+    least = f"{title(steadiest.name)} has the least gradient variance, R = {steadiest.mean('R'):.2g}"
+    return f"{least}, and {whose}the loss nearest to the full graph's, {nearest.mean('bias'):.2g} off."

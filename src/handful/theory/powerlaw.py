@@ -20,8 +20,6 @@ from handful.kernels import csr
 from handful.samplers.full import full_adjacency
 from handful.statistics import finite_mean
 
-_LOWEST, _HIGHEST = 1.0 + 1e-6, 60.0
-
 
 @dataclass(frozen=True)
 class PowerLaw:
@@ -68,7 +66,7 @@ def exponents(mean_log: np.ndarray, x_min: np.ndarray) -> np.ndarray:
 
     E_α[ln X] is the derivative of −ln ζ with respect to α, and it decreases in α.
     """
-    lo, hi = np.full_like(x_min, _LOWEST), np.full_like(x_min, _HIGHEST)
+    lo, hi = np.full_like(x_min, 1.0 + 1e-6), np.full_like(x_min, 60.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # ζ(α, x) underflows where both are large
         for _ in range(48):
             mid = (lo + hi) / 2
@@ -106,8 +104,7 @@ def degrees(graph: Graph | Sample) -> np.ndarray:
         indptr, indices = layers[0].indptr.cpu().numpy(), layers[0].indices.cpu().numpy()
     else:
         ends = np.concatenate([layer.edge_index.cpu().numpy() for layer in layers], axis=1)
-        rows, cols = np.concatenate([ends[0], ends[1]]), np.concatenate([ends[1], ends[0]])
-        indptr, indices, _ = csr.coo_to_csr(rows, cols, graph.num_nodes, graph.num_nodes)
+        indptr, indices, _ = csr.coo_to_csr(ends.ravel(), ends[::-1].ravel(), graph.num_nodes, graph.num_nodes)
     return np.diff(csr.simplify(indptr, indices, drop_loops=True, merge=True)[0])
 
 
