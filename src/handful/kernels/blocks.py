@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from handful.kernels.attention import SLOPE
+from handful.kernels.bfloat16 import widen
 from handful.kernels.csr import Array, key_starts
 from handful.kernels.threads import even_ranges, get_threads, kernel, prefetch, run
 
@@ -84,7 +85,7 @@ def _add(lo: int, hi: int, rows: Any, columns: Any, weight: Any, right: Any, x: 
         if scaled:
             c *= right[u]
         for j in range(out.shape[1]):
-            out[v, j] += c * x[u, j]
+            out[v, j] += c * widen(x[u, j])
 
 
 def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Array) -> None:
@@ -94,8 +95,8 @@ def add_block(edges: BlockedEdges, block: int, right: Array, x: Array, out: Arra
         edges: the result of ``by_blocks``.
         block: the index of the block.
         right: ``(sources of the block,)``, or empty for ones.
-        x: ``(sources of the block, F)``.
-        out: ``(rows, F)``, with the dtype of ``x``.
+        x: ``(sources of the block, F)``, as from ``bfloat16.array``.
+        out: ``(rows, F)``, float32 or float64.
     """
     run(_add, edges.ranges(block), edges.rows, edges.columns, edges.weight, right, x, out)
 
@@ -113,7 +114,7 @@ def _attend(
             raw = a_src[u, h] + a_dst[v, h]
             c = np.exp((raw if raw > 0 else raw * slope) - found[0, v, h]) * found[1, v, h]
             for j in range(out.shape[2]):
-                out[v, h, j] += c * x[u, h, j]
+                out[v, h, j] += c * widen(x[u, h, j])
 
 
 def attend_block(
@@ -129,7 +130,7 @@ def attend_block(
         a_dst: ``(rows, heads)``, the term of each row in the scores of its edges.
         found: ``(2 or more, rows, heads)``: the largest score of each row, and 1 / Σ exp(score − largest).
         a_src: ``(sources of the block, heads)``, the term of each source in the scores of its edges.
-        x: ``(sources of the block, heads, channels)``.
+        x: ``(sources of the block, heads, channels)``, as from ``bfloat16.array``.
         out: ``(rows, heads, channels)``.
     """
     run(_attend, edges.ranges(block), edges.rows, edges.columns, shift, a_dst, found, a_src, x, out)

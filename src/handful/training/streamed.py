@@ -31,11 +31,13 @@ from handful.files import private_map, read_bytes, seal, text_fingerprint, unsea
 from handful.graph import Graph, fingerprint
 from handful.kernels.attention import SLOPE, Scores
 from handful.kernels.attention_numba import forward
+from handful.kernels.bfloat16 import array
 from handful.kernels.blocks import BlockedEdges, add_block, attend_block, by_blocks
 from handful.kernels.memory import release
 from handful.nn.network import Chunks, Network
 from handful.samplers.ahead import run_ahead
 from handful.samplers.full import full_adjacency
+from handful.shuffle.epoch import fetch
 
 Progress = Callable[[int, int, int], None]
 """A progress function, which is called with the index of the pass over the nodes, the number of finished rows, and the
@@ -118,38 +120,17 @@ class Blocked(Adjacency):
         return by_blocks(*arrays, self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
-        """For each block that contains a source of these edges: its index, its first source, and its rows.
-
-        The next block is read while the current one is added, so two buffers alternate. The buffers are allocated once,
-        since memory that many threads allocate and free does not return to the system.
+        """For each block that contains a source of these edges: its index, its first source, and its rows. The next
+        block is read from the disk while the current one is added.
         """
-        wanted = np.flatnonzero(np.diff(self._edges.starts)).tolist()
-        rows = torch.empty(2, min(1 << self.shift, len(x)), *x.shape[1:], dtype=self.dtype).numpy()
 
-        def read(turn: int) -> tuple[int, int, np.ndarray]:
-            begin = wanted[turn] << self.shift
-            some = x[begin : begin + (1 << self.shift)]
-            return wanted[turn], begin, read_rows(some, rows[turn % 2, : len(some)])
+        def read(block: int) -> tuple[int, int, np.ndarray]:
+            begin = block << self.shift
+            rows = array(x[begin : begin + (1 << self.shift)])
+            fetch(rows, 0, len(rows))
+            return block, begin, rows
 
-        return run_ahead(partial(read, turn) for turn in range(len(wanted)))
-
-
-def read_rows(x: Tensor, out: np.ndarray) -> np.ndarray:
-    """Copy ``x`` to ``out``, and convert it to the dtype of ``out``. The copy uses numpy, since torch would start new
-    threads for every thread that calls it.
-
-    >>> read_rows(torch.tensor([[1.5]], dtype=torch.bfloat16), np.empty((1, 1), np.float32))
-    array([[1.5]], dtype=float32)
-    """
-    if x.dtype != torch.bfloat16:
-        np.copyto(out, x.numpy())
-        return out
-    bits = np.empty_like(out, np.uint32) if out.dtype != np.float32 else out.view(np.uint32)
-    bits[...] = x.view(torch.int16).numpy().view(np.uint16)
-    bits <<= 16  # a bfloat16 is the upper half of a float32
-    if out.dtype != np.float32:
-        out[...] = bits.view(np.float32)
-    return out
+        return run_ahead(partial(read, block) for block in np.flatnonzero(np.diff(self._edges.starts)).tolist())
 
 
 # -- outputs of layers ------------------------------------------------------------------------------------------------
