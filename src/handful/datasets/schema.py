@@ -439,7 +439,7 @@ def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
     if types.is_string(column.type):
         if _has_decimal_commas(column):
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
-            raise rows.error(f"{such}: import with decimal=',', and write no commas between thousands")
+            raise rows.error(f"{such}: write no commas between thousands, and import with decimal=','")
         if (odd := _odd_among_numbers(column)) is not None:
             advice = f"leave it empty, or import with categorical='{name}'"
             rows.refuse(odd, f"'{name}' is '{{}}', and most are numbers: {advice}", column)
