@@ -158,3 +158,28 @@ def test_edges_up_to_the_time_of_training_and_all_edges_to_predict(tables: tuple
     refused = handful("import", *tables, *time, "--out", tmp_path / "other")
     assert refused.code != 0
     assert "time:COLUMN" in refused.stderr
+
+
+def test_a_repeated_option_adds_to_its_list(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text(
+        "id,a,b,c,d,u,v\n" + "".join(f"n{i},{i % 7},1,2,3,{i % 2},0\n" for i in range(60))
+    )
+    labels = ("--task", "multilabel", "--label", "u", "--label", "v")
+    for given in (("--ignore", "b,c", "--ignore", "d"), ("--ignore", "b", "--ignore", "c", "--ignore", "d")):
+        made = handful("import", tables[0], tmp_path / "more.csv", *labels, *given, "--out", tmp_path / "g", "--json")
+        assert made.code == 0, made.stderr
+        schema = made.json["schema"]
+        assert ([column["name"] for column in schema["columns"]], schema["labels"]) == (["a"], ["u", "v"])
+    both = ("--ignore", "a,d", "--keep", "b", "--keep", "c")
+    made = handful("import", tables[0], tmp_path / "more.csv", *labels, *both, "--out", tmp_path / "g", "--json")
+    assert (made.json["features"], made.json["schema"]["kept"]) == (0, ["b", "c"])
+
+
+def test_messages_of_tables_name_flags(tables: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "ages.csv").write_text("id,label\n" + "".join(f"n{i},{20 + i % 40}\n" for i in range(200)))
+    result = handful("import", tables[0], tmp_path / "ages.csv", "--out", tmp_path / "g")
+    assert (result.code, "--task regression" in result.stderr) == (0, True)
+    tables[0].write_text(tables[0].read_text() + "n1,n99\n")
+    assert "--unknown skip" in handful("import", *tables, "--out", tmp_path / "g").stderr
+    other = handful("train", tmp_path, "--unknown", "skip")
+    assert (other.code, "handful import" in other.stderr) == (2, True)

@@ -120,6 +120,15 @@ def test_what_is_printed(trained: Path) -> None:
     assert set(told["preview"][0]) >= {"id", "predicted", "probability", "p(fraud)", "p(ok)", "split", "agree"}
 
 
+def test_a_decision_threshold_is_said_with_its_class(trained: Path) -> None:
+    for limit in (("--cost", "fn=9,fp=1"), ("--threshold", "0.1")):
+        told = handful("predict", trained / "run", *limit)
+        (line,) = [line for line in told.stdout.splitlines() if "threshold" in line]
+        assert ("fraud" in line, "0.1" in line) == (True, True)
+    found = handful("predict", trained / "run", "--threshold", "0.1", "--json").json
+    assert (found["threshold"], found["positive"]) == (0.1, "fraud")
+
+
 def test_only_what_it_would_change(trained: Path) -> None:
     out = trained / "changed.csv"
     told = handful("predict", trained / "run", "--nodes", "all", "--changed", "--out", out, "--json").json

@@ -93,7 +93,7 @@ def test_times_of_edges_that_a_split_by_time_does_not_use_are_said(tmp_path: Pat
         (tmp_path / "edges.csv").write_text(f"source,when,target,note\na,{when.split(',')[0]},b,{when.split(',')[1]}\n")
         said: list[str] = []
         import_tables(tmp_path / "edges.csv", nodes, split="time:day", say=said.append)
-        assert any("'when' has times: name it as edge_time" in text for text in said) == times
+        assert any("edge_time='when'" in text for text in said) == times
         said.clear()
         import_tables(tmp_path / "edges.csv", nodes, split=None, say=said.append)
         assert not any("has times" in text for text in said)
@@ -148,9 +148,39 @@ def test_unknown_labels(tmp_path: Path) -> None:
     graph = import_tables(*pair(tmp_path, nodes="id,label\na,1\nb,\nc,0\n"))
     assert graph.y is not None
     assert (graph.y.tolist(), graph.class_names, graph.x) == ([1, -1, 0], None, None)
-    graph = import_tables(*pair(tmp_path, nodes="id,label\na,-1\nb,5\nc,7.0\n"))
+    said: list[str] = []
+    graph = import_tables(*pair(tmp_path, nodes="id,label\na,-1\nb,\nc,7.0\n"), say=said.append)
     assert graph.y is not None
-    assert (graph.y.tolist(), graph.class_names) == ([-1, 0, 1], ("5", "7"))
+    assert (graph.y.tolist(), graph.class_names) == ([0, -1, 1], ("-1", "7"))
+    assert ["-1 in 1 rows" in text for text in said] == [True]
+
+
+@pytest.mark.parametrize("labels", [[-1, 0, 1, None, -1], [-1.0, 0.0, 1.0, np.nan, -1.0], ["-1", "0", "1", None, "-1"]])
+def test_minus_one_is_a_class_of_a_table(labels: list[Any]) -> None:
+    said: list[str] = []
+    edges = {"source": [0, 1], "target": [1, 2]}
+    graph = import_tables(edges, {"id": list(range(5)), "label": labels}, split=None, say=said.append)
+    assert graph.y is not None
+    assert (graph.y.tolist(), graph.class_names) == ([0, 1, 2, -1, 0], ("-1", "0", "1"))
+    assert ["-1 in 2 rows" in text for text in said] == [True]
+    assert graph.replace(task="regression").y.nan_to_num(9).tolist() == [-1, 0, 1, 9, -1]
+    found = schema.Schema.from_json(graph.schema)
+    later = import_tables(edges, {"id": [0, 1, 2], "label": [1, -1, None]}, schema=found, say=said.append)
+    assert later.y is not None
+    assert later.y.tolist() == [2, 0, -1]
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "task", "noted"), [(30, "classification", 0), (31, "classification", 1), (31, "regression", 0)]
+)
+def test_many_classes_of_whole_numbers_may_be_numbers_to_predict(count: int, task: str, noted: int) -> None:
+    ages = list(range(20, 20 + count)) * 3
+    edges, said = {"source": [0], "target": [1]}, list[str]()
+    for label in (ages, [f"type {age}" for age in ages])[: 1 + (task == "classification")]:
+        nodes = {"id": list(range(len(ages))), "label": label}
+        import_tables(edges, nodes, task=task, split=None, say=said.append)
+    assert ["task='regression'" in text for text in said] == [True] * noted
 
 
 def test_masks_in_columns(tmp_path: Path) -> None:
@@ -811,10 +841,39 @@ def test_how_dates_are_written(values: list[str], format: str) -> None:
 def test_days_and_months_that_cannot_be_told_apart_are_asked_for(tmp_path: Path) -> None:
     nodes = "id,day,label\n0,01/02/2024,x\n1,03/04/2024,y\n"
     files = pair(tmp_path, "source,target\n0,1\n", nodes)
-    with pytest.raises(DatasetError, match="dmy or mdy"):
+    with pytest.raises(DatasetError, match="dates='dmy'"):
         import_tables(*files)
     days = [import_tables(*files, dates=order, scale="none").x[0, 0].item() for order in ("dmy", "mdy")]
     assert days[0] - days[1] == 30  # the first of February, and the second of January
+
+
+def test_text_dates_in_memory_are_read_like_those_of_a_file(tmp_path: Path) -> None:
+    nodes = "id,day,moment,label\n0,2024-05-23,2024-05-23 10:00:00,x\n1,,2024-05-24 12:30:00,y\n2,2024-06-01,,x\n"
+    made = import_tables(*pair(tmp_path, "source,target\n0,1\n", nodes), scale="none")
+    edges = {"source": [0], "target": [1]}
+    found, texts = schema.Schema.from_json(made.schema), {"id": [0, 1, 2], "day": ["2024-05-23", None, "2024-06-01"]}
+    texts["moment"] = ["2024-05-23 10:00:00", "2024-05-24 12:30:00", None]
+    later = import_tables(edges, texts, schema=found)
+    assert later.x.tolist() == made.x.tolist()
+    none = import_tables(edges, {**texts, "day": pa.nulls(3, pa.string())}, schema=found, say=lambda text: None)
+    assert none.x[:, 1].tolist() == [1, 1, 1]
+    for day in ("soon", 20240523):
+        with pytest.raises(DatasetError, match="'day'"):
+            import_tables(edges, {**texts, "day": [day] * 3}, schema=found)
+    for order in ("dmy", "mdy", "auto"):
+        again = import_tables(edges, {**texts, "label": list("xyx")}, dates=order, scale="none", split=None)
+        assert again.x.tolist() == made.x.tolist()
+        written = schema.Schema.from_json(again.schema)
+        with pytest.raises(DatasetError, match="'day'"):  # numbers are no dates, though text was
+            import_tables(edges, {**texts, "day": [20240523] * 3}, schema=written)
+
+
+def test_a_kept_column_of_numbers_splits_by_time(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{year},{i % 2}\n" for i, year in enumerate((2020, 2019, 2023, 2021, 900, 2022, 2024, 2018)))
+    tables = pair(tmp_path, "source,target\n0,1\n", f"id,year,label\n{rows}")
+    graph = import_tables(*tables, keep="year", split="time:year", say=lambda text: None)
+    assert [getattr(graph, mask).nonzero().squeeze(1).tolist() for mask in MASKS] == [[0, 1, 4, 7], [3, 5], [2, 6]]
+    assert (graph.num_features, graph.kept[:2, 0].tolist()) == (0, ["2020", "2019"])
 
 
 # -- new rows of later tables -----------------------------------------------------------------------------------------

@@ -196,7 +196,7 @@ def test_labels_of_another_table_are_known_by_name() -> None:
     assert "1 labels" in said[0]
     assert "'odd'" in said[0]
     assert schema.label_fields(rows(z=[1]), said.append) == {}
-    assert fit_labels(rows(y=[10, 9, -1]), ["y"], "classification") == ("9", "10")
+    assert fit_labels(rows(y=[10, 9, -1, None]), ["y"], "classification") == ("-1", "9", "10")
     assert fit_labels(rows(y=[True, False]), ["y"], "classification") == ("false", "true")
 
 
@@ -208,7 +208,7 @@ def test_labels_that_are_numbers_or_many() -> None:
     found = many.label_fields(table, print)
     assert np.array_equal(found["y"], np.array([[1, np.nan], [0, 1]], np.float32), equal_nan=True)
     assert found["class_names"] == ("u", "v")
-    with pytest.raises(DatasetError, match=r"label 0\.5 is a fraction, not a class: is it a --task regression"):
+    with pytest.raises(DatasetError, match=r"label 0\.5 is a fraction, not a class: give task='regression'"):
         fit_labels(table, ["y"], "classification")
     with pytest.raises(DatasetError, match="are for the task multilabel"):
         fit_labels(table, ["u", "v"], "classification")

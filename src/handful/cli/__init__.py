@@ -20,8 +20,9 @@ from rich.text import Text
 
 # Each of these files registers its commands. None of them imports torch.
 from handful.cli import bench, graphs, lists, predict, study, train  # noqa: F401
-from handful.cli.app import app, console, records
+from handful.cli.app import app, console, name_flags, records
 from handful.errors import GONE, HandfulError, ToldElsewhere
+from handful.settings import TableOptions
 from handful.signals import terminate
 from handful.version import __version__
 
@@ -99,6 +100,8 @@ def _usage(error: typer.TyperException) -> str:
     """The message for an invalid command line, in one line: what is wrong, and what to do next."""
     if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
         return f"there is no option --{name} any more: {GONE[name]}"
+    if hasattr(error, "possibilities") and name.replace("-", "_") in TableOptions.__dataclass_fields__:
+        return f"there is no such option --{name} here: it belongs to `handful import`, which saves tables as a graph"
     if near := getattr(error, "possibilities", None):
         return f"{error.message}: did you mean {' or '.join(near)}?"
     said, place = error.format_message().rstrip("."), getattr(error, "ctx", None)
@@ -109,4 +112,4 @@ def _say(kind: str, words: str, style: str = "bold red") -> None:
     """Print one line. A rank other than 0 prints its rank first."""
     console.quiet = False
     who = f"rank {rank}: " if (rank := os.environ.get("RANK", "0")) != "0" else ""
-    console.print(Text.assemble((who + kind, style), " ", words.replace("\n", " ")), soft_wrap=True)
+    console.print(Text.assemble((who + kind, style), " ", name_flags(words).replace("\n", " ")), soft_wrap=True)

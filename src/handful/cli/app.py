@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -13,10 +15,14 @@ from rich.console import Console
 from handful.errors import HandfulError
 from handful.files import plain
 from handful.finding import Table
+from handful.settings import SETTING_NAMES, TableOptions
 from handful.version import __version__
 
 RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model-option": "set"}
 """Old names of options, and the current name of each. Old names still work."""
+
+ARGUMENT = re.compile(rf"\b({'|'.join((*TableOptions.__dataclass_fields__, *SETTING_NAMES))})=(?:True|'(.*?)')")
+"""An argument in a message of the library, such as ``unknown='skip'``."""
 
 GROUPS = {
     **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
@@ -91,6 +97,15 @@ def emit(answer: Answer, as_json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
+def name_flags(text: str) -> str:
+    """Replace the arguments in a message of the library by flags.
+
+    >>> name_flags("give unknown='skip', or leave out strict=True")
+    'give --unknown skip, or leave out --strict'
+    """
+    return ARGUMENT.sub(lambda one: f"--{one[1].replace('_', '-')} {quote(one[2]) if one[2] else ''}".rstrip(), text)
+
+
 def note(text: str) -> None:
     """Print a note to the user that is not an error."""
-    console.print(text, soft_wrap=True)
+    console.print(name_flags(text), soft_wrap=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import Field, asdict, fields
 from pathlib import Path
 from shlex import quote
@@ -104,21 +105,23 @@ def shard(
 # -- tables as a saved graph -------------------------------------------------------------------------------------------
 
 
-def split_names(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list of names. A comma after a backslash is part of a name.
+def split_names(texts: Iterable[str]) -> list[str]:
+    """Split comma-separated lists of names, and join them. A comma after a backslash is part of a name.
 
-    >>> split_names("a, b\\,c")
-    ('a', 'b,c')
+    >>> split_names(["a, b\\,c", "d"])
+    ['a', 'b,c', 'd']
     """
-    return tuple(re.sub(r"\\,", ",", name).strip() for name in re.split(r"(?<!\\),", text))
+    return [re.sub(r"\\,", ",", name).strip() for text in texts for name in re.split(r"(?<!\\),", text)]
 
 
 def _of_field(field: Field[Any]) -> p.Option:
     """The command-line option for a field of ``TableOptions``."""
     help, several = p.describe(TableOptions)[field.name], "tuple" in str(field.type)
-    text = f"{help[0].upper()}{help[1:]}{'; several are separated by commas.' if several else '.'}"
+    text = f"{help[0].upper()}{help[1:]}{'; several are separated by commas; repeatable.' if several else '.'}"
     panel = "Columns" if "str" in str(field.type) and field.name != "encoding" else "Handling"
-    return p.option(bool if field.type == "bool" else str, panel, text, check=split_names if several else None)
+    kind: Any = list[str] if several else bool if field.type == "bool" else str
+    more: dict[str, Any] = {"check": split_names, "metavar": "<names>"} if several else {}
+    return p.option(kind, panel, text, **more)
 
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}

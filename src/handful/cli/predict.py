@@ -99,7 +99,8 @@ def predict(
     counts = {name: int((found.best == i).sum()) for i, name in enumerate(found.classes)} if found.of_classes else {}
     result: dict[str, Any] = {"run": str(run), "graph": data.name, "nodes": len(found), "chosen": which}
     result |= {"seeds": [result.seed for result in opened.results], "classes": counts, "kind": found.kind}
-    result |= {"threshold": found.threshold if found.kind == "binary" else None}
+    limit = (found.threshold, found.classes[found.decision.positive]) if found.kind == "binary" else (None, None)
+    result["threshold"], result["positive"] = limit
     result |= {"judged": {} if changed else found.judged(), "changed": 0 if other is None else len(other)}
     result |= {"out": None if to is None else str(to)}
     result |= {"preview": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]}
@@ -117,7 +118,7 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     alone = " (the same class for all)" if len(top) == 1 and result["nodes"] > 1 else ""
     lines = [f"predicted: {some}{' …' if len(top) > 6 else ''}{alone}"] if top else []
     if result["threshold"] not in (None, 0.5):
-        lines.append(f"the decision threshold of the positive class is {result['threshold']:.3g}")
+        lines.append(f"the decision threshold of class '{result['positive']}' is {result['threshold']:.3g}")
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"

@@ -81,8 +81,7 @@ def _labels(rows: TableFile, info: dict[str, Any]) -> np.ndarray:
 def _split(path: Path, y: np.ndarray) -> Masks:
     rows = TableFile.open(path).read(count=len(y))
     known = ~np.isnan(y) if y.dtype.kind == "f" else y >= 0
-    parts = zip(MASKS, ("train", "val", "test"), strict=True)
-    return {mask: torch.from_numpy((rows.numbers(part) != 0) & known) for mask, part in parts}
+    return {mask: torch.from_numpy((rows.numbers(mask.removesuffix("_mask")) != 0) & known) for mask in MASKS}
 
 
 # -- features -------------------------------------------------------------------------------------------------------

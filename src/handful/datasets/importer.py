@@ -54,6 +54,8 @@ FIRST_ROWS = 1000
 """The number of rows of an edge list that are searched for times."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
+MANY_NUMBERS = 30
+"""If the classes are whole numbers, and there are more of them than this, a note names the task regression."""
 OPTIONS = tuple(TableOptions.__dataclass_fields__)
 Progress = Callable[[int], None]
 Split = dict[str, np.ndarray]
@@ -86,10 +88,10 @@ def import_tables(
     ``train_mask``, ``val_mask`` and ``test_mask``. Nodes are numbered in the order of the node table; ``graph.ids``
     contains their ids. ``graph.schema`` contains the encoding of the columns. Missing numbers are imputed, and numbers
     are scaled. Both use statistics of the training rows, or of all rows if the table has no split. Classes are the
-    sorted values of the label; a missing label, or -1 among integers, is unknown. If there is no node table, integer
-    ids without large gaps are the node indices; other integer ids are numbered in ascending order, and text ids are
-    numbered in order of appearance. All columns of the edge list except source, target, weight and ``edge_columns`` are
-    unused; a warning lists them.
+    sorted values of the label, and a missing label is unknown; -1 is a class like any other number. If there is no node
+    table, integer ids without large gaps are the node indices; other integer ids are numbered in ascending order, and
+    text ids are numbered in order of appearance. All columns of the edge list except source, target, weight and
+    ``edge_columns`` are unused; a warning lists them.
 
     Args:
         edges: the edge list: a CSV or Parquet file, a table of pandas, polars or pyarrow, or a dictionary of columns;
@@ -361,10 +363,10 @@ class _Reader:
         if scratch is not None and (len(used) > 2 or roles.repeated == "count"):
             raise DatasetError(f"{listed.path}: weights, edge_columns and edge_time are in memory: leave memory out")
         if extra := [name for name in listed.named if name not in (*used, roles.time)]:
-            advice = "; edge_columns may name them, to use their means over the edges of a node" * (schema is None)
+            advice = f"; edge_columns='{extra[0]}' adds its means over the edges of a node" * (schema is None)
             self.say(f"{listed.path}: not used: {', '.join(extra)}{advice}")
         if self.time is not None and how.edge_time is None and (dated := Problems().attempt(self._dated, listed)):
-            self.say(f"{listed.path}: '{dated[0]}' has times: name it as edge_time, or training uses later edges too")
+            self.say(f"{listed.path}: '{dated[0]}' has times: edge_time='{dated[0]}' leaves out later edges")
         if nodes is None:
             if roles.columns or self.time is not None:
                 raise DatasetError(f"{listed.path}: edge_columns and a split by time need nodes: give a node table too")
@@ -453,6 +455,8 @@ class _Reader:
         if self.schema is None:
             schema = replace(schema, classes=fit_labels(table, schema.labels, self.how.task))
         fields = schema.label_fields(table, self.say if self.before is None else _refuse_class)
+        if self.schema is None and schema.task == "classification":
+            _tell_numbers(table, schema, fields.get("y"), self.say)
         if self.time is None:
             return schema, fields, None
         masks, end, kind = _by_time(table, self.time, self.how.dates, fields.get("y"), self.say)
@@ -495,8 +499,7 @@ class _Reader:
         features, and the table.
         """
         problems, how, say = Problems(), self.how, self.say
-        usual = _find(source, "label", None)
-        labels = ((usual,) if usual else ()) if how.label is None else how.label
+        labels = tuple(filter(None, [_find(source, "label", None)])) if how.label is None else how.label
         chosen = [*(how.features or ()), *how.categorical, *how.widths, *how.numbers]
         chosen = [name for name in chosen if name in source.names or name not in how.edge_columns]
         for name in filter(None, (how.id, how.split_column, self.time, *labels, *chosen, *how.ignore, *how.keep)):
@@ -512,12 +515,12 @@ class _Reader:
         names = [name for name in source.named if name not in left_out]
         if how.features is not None:
             names = [name for name in source.names if name in chosen and name not in how.ignore]
-        texts = [id, *how.categorical, *how.widths, *({split, *how.keep} - {None, *chosen})]
+        texts = [id, *how.categorical, *how.widths, *({split, *how.keep} - {None, self.time, *chosen})]
         table = source.read(texts=texts).with_codes(name for name in names if name not in how.numbers)
         identifiers = tuple(name for name in names if name not in chosen and table.is_identifier(name))
         if identifiers:
             listed = ", ".join(identifiers)
-            say(f"{source.path}: left out as identifiers: {listed}; list columns that are measurements in numbers")
+            say(f"{source.path}: left out as identifiers: {listed}; numbers='{identifiers[0]}' keeps measurements")
         schema = Schema(id, roles, (), labels, how.task, split=split, identifiers=identifiers, kept=how.keep)
         schema = replace(schema, decimal=how.decimal, encoding=how.encoding)
         return schema, [name for name in names if name not in identifiers], table
@@ -582,7 +585,7 @@ class _Reader:
         problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count:
             such = " and ".join(f"'{id}'" for id in known[:2].to_pylist())
-            advice = f"add them to it (its ids are such as {such}), or say that unknown ids are to be skipped or added"
+            advice = f"add them to it (its ids are such as {such}), or give unknown='skip' or unknown='add'"
             problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
         if skipped:
@@ -639,6 +642,17 @@ def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say:
     return masks, first[0], kind
 
 
+def _tell_numbers(table: TableFile, schema: Schema, y: np.ndarray | None, say: Say) -> None:
+    """Print a note about classes that are many whole numbers, and a note about the class -1."""
+    classes = schema.classes
+    if len(classes) > MANY_NUMBERS and all(name.removeprefix("-").isdigit() for name in classes):
+        told = f"'{schema.labels[0]}' has {len(classes):,} classes, which are all whole numbers"
+        say(f"{table.path}: {told}: if they are numbers to predict, give task='regression'")
+    if y is not None and "-1" in classes:
+        told = f"'{schema.labels[0]}' is -1 in {(y == classes.index('-1')).sum():,} rows, and -1 is a class"
+        say(f"{table.path}: {told}: if these rows are unlabelled, leave the cells empty")
+
+
 def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:
     """Print a note about columns that predict the label (nearly) perfectly on their own."""
     if y is not None and y.ndim == 1 and (leaks := leaking_columns(schema, x, y)):
@@ -657,7 +671,7 @@ def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> Non
     listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
     more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
     if strict:
-        raise table.error(f"{names}: {listed}{more}. Correct the table, or leave strict out")
+        raise table.error(f"{names}: {listed}{more}. Correct the table, or leave out strict=True")
     say(f"{table.path}: {names}: {listed}{more}")
 
 

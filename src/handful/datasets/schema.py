@@ -113,14 +113,16 @@ class Column:
         If the column of ``rows`` has another kind, this raises an error. Booleans are accepted as numbers, and the
         numbers 0 and 1 are accepted as booleans.
         """
-        name, kind, column = self.name, self.kind, rows.column(self.name)
-        result, alike = "date" if self.format else _kind_of(column.type), {"number", "boolean"}
-        if not arrow().types.is_null(column.type) and result != kind and {result, kind} != alike:
-            such = str(column.drop_null()[0])[:40] if len(column.drop_null()) else ""
-            raise rows.error(f"'{name}' holds {column.type} such as {such!r}, and was a {kind} before")
+        name, kind, column, format = self.name, self.kind, rows.column(self.name), self.format
+        if len(known := column.drop_null()):
+            text = kind == "date" and arrow().types.is_string(column.type)
+            format = format or (date_format(rows, name) if text else "")
+            result = "date" if text and format else _kind_of(column.type)
+            if result != kind and {result, kind} != {"number", "boolean"}:
+                raise rows.error(f"'{name}' holds {column.type} such as '{known[0]!s:.40}', and was a {kind} before")
         if kind == "vector":
             return _vectors(rows, name, column, self.size)
-        values = rows.numbers(name, missing=True, format=self.format)
+        values = rows.numbers(name, missing=True, format=format)
         if kind == "boolean":
             rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
         return values[:, None], np.isnan(values)
@@ -298,8 +300,7 @@ class Schema:
         places, unseen = _places(texts, self.classes)
         if len(unseen):
             say(f"{rows.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
-        numbered = self.classes == tuple(str(i) for i in range(len(self.classes)))
-        names = None if numbered else self.classes
+        names = None if self.classes == tuple(map(str, range(len(self.classes)))) else self.classes
         return {"y": places.astype(np.int64), "num_classes": len(self.classes), "class_names": names}
 
     def kept_texts(self, rows: TableFile) -> np.ndarray:
@@ -335,7 +336,8 @@ class Schema:
         """Make a table that describes the encoding of every column."""
         back = "kept, and given back with predictions"
         rows = [(self.id, "id", back, ""), *((name, "", back, "") for name in self.kept)]
-        what = f"{len(self.classes)} classes" if self.task == "classification" else self.task
+        number = len(self.classes)
+        what = f"{number} class{'es' * (number != 1)}" if self.task == "classification" else self.task
         rows += [(name, "label", what, "") for name in self.labels]
         rows += [] if self.split is None else [(self.split, "split", "train, val, test", "")]
         for column in self.columns[:SHOWN]:
@@ -437,9 +439,9 @@ def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
     if types.is_string(column.type):
         if _has_decimal_commas(column):
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
-            raise rows.error(f"{such}: write none between thousands and say that the decimal one is a comma")
+            raise rows.error(f"{such}: write no commas between thousands, and import with decimal=','")
         if (odd := _odd_among_numbers(column)) is not None:
-            advice = "leave it empty, or name it categorical"
+            advice = f"leave it empty, or import with categorical='{name}'"
             rows.refuse(odd, f"'{name}' is '{{}}', and most are numbers: {advice}", column)
         return "category"
     result = _kind_of(column.type)
@@ -495,9 +497,8 @@ def normal_scores(values: np.ndarray, quantiles: np.ndarray) -> np.ndarray:
     from scipy.special import ndtri  # imported on use: the import takes as long as training on a small graph
 
     reference = np.linspace(0, 1, len(quantiles))
-    share = 0.5 * (
-        np.interp(values, quantiles, reference) - np.interp(-values, -quantiles[::-1], -reference[::-1])
-    ).astype(values.dtype)
+    low, high = np.interp(values, quantiles, reference), -np.interp(-values, -quantiles[::-1], -reference[::-1])
+    share = (0.5 * (low + high)).astype(values.dtype)
     share[values + EDGE > quantiles[-1]] = 1
     share[values - EDGE < quantiles[0]] = 0
     limit = EDGE - np.spacing(1)
@@ -524,24 +525,19 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
     values = known.unique().to_pylist()
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
         classes = f"'{labels[0]}' has {len(values):,} classes, nearly one per row"
-        raise rows.error(f"{classes}: name another column as label, or say that it is a regression")
+        raise rows.error(f"{classes}: name another column as label, or give task='regression'")
     return tuple(sorted(values, key=int) if whole else sorted(values))
 
 
 def _label_texts(rows: TableFile, name: str) -> tuple[Any, bool]:
-    """Convert a label column to text; unknown labels become missing values. Also return whether all labels are whole
-    numbers.
-    """
-    pa = arrow()
-    column = rows.column(name)
+    """Convert a label column to text. Also return whether all labels are whole numbers."""
+    pa, column = arrow(), rows.column(name)
     if pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
         numbers = rows.numbers(name, missing=True)
         fractions = ~np.isnan(numbers) & (numbers != np.round(numbers))
-        rows.refuse(fractions, "label {} is a fraction, not a class: is it a --task regression?", numbers)
+        rows.refuse(fractions, "label {} is a fraction, not a class: give task='regression' for numbers", numbers)
         with reading(rows.path):
             column = pa.compute.cast(pa.array(numbers, from_pandas=True), pa.int64())
-    if pa.types.is_signed_integer(column.type):
-        column = pa.compute.if_else(pa.compute.equal(column, -1), None, column)
     whole = bool(pa.types.is_integer(column.type) or pa.types.is_null(column.type))
     with reading(rows.path):
         return column.cast(pa.string()), whole
@@ -563,8 +559,8 @@ def _targets(rows: TableFile, labels: Sequence[str], task: Task) -> np.ndarray:
 
 def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     """The ``strptime`` format of the dates in a text column; empty if some value is not a date. ``order`` is ``dmy``,
-    ``mdy``, ``ymd`` or ``auto``. With ``auto``, a first number of four digits is a year. The day comes first if the
-    separator is a dot (23.05.2024) or if a first number is above 12. Otherwise, the month comes first if a second
+    ``mdy``, ``ymd`` or ``auto``. A first number of four digits is always a year. With ``auto``, the day comes first if
+    the separator is a dot (23.05.2024) or if a first number is above 12. Otherwise, the month comes first if a second
     number is above 12. Other dates are ambiguous and raise an error.
     """
     known = rows.column(name).drop_null()
@@ -575,11 +571,11 @@ def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     if len(set(sign)) > 1 or len({text.count(":") for text in clock}) > 1 or len({text[:1] for text in clock}) > 1:
         return ""
     days, months = (max(int(text) for text in texts) for texts in (first, second))
-    if order == "auto":
+    if order == "auto" or len(first[0]) == 4:
         order = "ymd" if len(first[0]) == 4 else "dmy" if days > 12 or sign[0] == "." else "mdy" if months > 12 else ""
     if not order:
         such = f"'{name}' holds dates such as '{known[0]}'"
-        raise rows.error(f"{such}, with ambiguous day and month: say that dates are dmy or mdy")
+        raise rows.error(f"{such}, with ambiguous day and month: import with dates='dmy' or dates='mdy'")
     years = "%Y" if len((first if order == "ymd" else third)[0]) == 4 else "%y"
     date = sign[0].join({"d": "%d", "m": "%m", "y": years}[one] for one in order)
     time = clock[0][:1] + ":".join(("%H", "%M", "%S")[: clock[0].count(":") + 1]) if clock[0] else ""
@@ -592,8 +588,7 @@ def _is_no_bit(values: np.ndarray) -> np.ndarray:
 
 
 def _vectors(rows: TableFile, name: str, column: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
-    pa = arrow()
-    missing = np.asarray(column.is_null())
+    pa, missing = arrow(), np.asarray(column.is_null())
     if missing.all():
         return np.zeros((len(rows), size)), missing
     if pa.types.is_string(column.flatten().type) or pa.types.is_large_string(column.flatten().type):

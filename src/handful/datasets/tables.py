@@ -334,8 +334,7 @@ class TableFile:
 
 def resolved(column: Any) -> Any:
     """Remove the dictionary encoding of a column."""
-    pa = arrow()
-    kind = column.type
+    pa, kind = arrow(), column.type
     if isinstance(kind, pa.BaseExtensionType):
         return resolved(column.storage)
     if pa.types.is_dictionary(kind):
@@ -346,8 +345,7 @@ def resolved(column: Any) -> Any:
 
 
 def _as_floats(column: Any) -> np.ndarray:
-    pa, kind = arrow(), column.type
-    unit = 1.0
+    pa, kind, unit = arrow(), column.type, 1.0
     if pa.types.is_time(kind):
         column, unit = column.cast(pa.time64("us"), safe=False).cast(pa.int64()), 3600e6
     elif pa.types.is_temporal(kind):
@@ -415,11 +413,9 @@ class Problems(list[str]):
 
     def tell(self) -> None:
         """Raise one error with all collected messages, if there are any."""
-        if len(self) == 1:
-            raise DatasetError(self[0])
         if self:
             numbered = "; ".join(f"({i}) {text}" for i, text in enumerate(self, 1))
-            raise DatasetError(f"{len(self)} problems: {numbered}")
+            raise DatasetError(self[0] if len(self) == 1 else f"{len(self)} problems: {numbered}")
 
 
 def _in_memory(source: Any, name: str) -> Any:
