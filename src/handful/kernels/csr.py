@@ -50,7 +50,7 @@ def _scatter(indptr: Any, keys: Any, values: Any, base: int, cursor: Any, out: A
     """Write each entry of ``values``, or its row if ``values`` is ``None``, at the cursor of its key."""
     keep_order = order.shape[0] > 0
     for v in range(indptr.shape[0] - 1):
-        for e in range(indptr[v], indptr[v + 1]):
+        for e in range(np.uint64(indptr[v]), np.uint64(indptr[v + 1])):  # unsigned: an index cannot be negative
             at = cursor[keys[e] - base]
             cursor[keys[e] - base] = at + 1
             out[at] = v if values is None else values[e]  # known when this is compiled
