@@ -171,14 +171,6 @@ def test_a_method_is_a_sampler_with_what_it_sets() -> None:
     assert base.with_method("rns-mean-field", parts=8).sampler == hf.RandomNodes(8)
 
 
-def test_a_record_with_hubs_is_refused_and_one_without_is_read() -> None:
-    old = hf.Experiment("debian").to_json()
-    old["sampler"] = {**old["sampler"], "hubs": None}
-    assert hf.Experiment.from_json(old) == hf.Experiment("debian")
-    with pytest.raises(HandfulError, match=r"'hubs' any more: .*mean_field"):
-        hf.Experiment.from_json({**old, "sampler": {**old["sampler"], "hubs": "auto"}})
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_any_field_makes_another_experiment(model: str) -> None:
     experiment = hf.Experiment("debian", model=model, seeds=(1,))

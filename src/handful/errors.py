@@ -72,8 +72,6 @@ def require_kind(name: str, value: object, kind: Any, words: str) -> None:
 
 MANY = 20
 """The maximum number of names that a message lists."""
-GONE = dict.fromkeys(("hubs", "rns-hubs"), "use first_hop=exact and mean_field=1 instead")
-"""Removed options and methods of older versions, each with advice on its replacement."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -87,8 +85,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     >>> unknown("sampler", "cluter", ["cluster", "rns"])
     "there is no sampler 'cluter': did you mean cluster?"
     """
-    if name in GONE:
-        return f"there is no {kind} '{name}' any more: {GONE[name]}"
     names = sorted(known)
     lower, wanted = {one.lower(): one for one in names}, str(name).lower()
     close = get_close_matches(wanted, lower, n=3, cutoff=0.66) or [n for n in lower if wanted and n.startswith(wanted)]

@@ -17,7 +17,7 @@ from handful import ranks
 from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
-from handful.errors import GONE, HandfulError, RunError, require_kind, unknown
+from handful.errors import HandfulError, RunError, require_kind, unknown
 from handful.files import seal, write_json
 from handful.graph import Graph
 from handful.nn import MODELS, make_model, model_defaults, model_options, parameter_count
@@ -199,10 +199,9 @@ class Experiment:
             HandfulError: an entry is missing or not valid.
         """
         try:
-            sampler = {k: v for k, v in value["sampler"].items() if v is not None or k not in GONE}
             return cls(
                 **{part: value[part] for part in ("graph", "split", "root", "model", "options", "device")},
-                sampler=make_sampler(**sampler),
+                sampler=make_sampler(**value["sampler"]),
                 settings=vary_settings(Settings(), value["settings"]),
                 seeds=value["seeds"],
             )

@@ -59,16 +59,6 @@ def test_scale(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "successor"),
-    [("memory", "python -m benchmarks.memory"), ("gpu", "handful bench epoch --device cuda")],
-)
-def test_a_former_name_says_what_to_run(name: str, successor: str) -> None:
-    result = handful("bench", name, "--rounds", 3)
-    assert result.code == 2
-    assert successor in result.stderr
-
-
-@pytest.mark.parametrize(
     ("command", "options", "message"),
     [
         ("loader", (*LOADER, "--parts", "0"), "parts must lie between 1 and the number of nodes, 2000"),

@@ -134,8 +134,6 @@ def test_another_question_in_the_same_folder_is_refused(compared: tuple[Path, Pa
     [
         (("--samplers", "full,rsn"), "rns"),
         (("-s", "rns.prats=2"), "parts"),
-        (("-s", "rns.hubs=0.05"), "mean_field"),
-        (("--samplers", "rns,rns-hubs"), "mean_field"),
         (("--optimizer", "adma"), "optimizer"),
         (("--hidden", 0), "hidden"),
     ],

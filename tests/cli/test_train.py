@@ -278,9 +278,6 @@ def test_each_kind_of_broken_npz_is_one_line_and_exit_2(tmp_path: Path, key: str
     [
         (("debian", "--sampler", "rsn"), "rns"),
         (("debian", "-s", "prats=3"), "parts"),
-        (("debian", "--hubs", "auto"), "mean_field"),
-        (("debian", "-s", "hubs=auto"), "mean_field"),
-        (("debian", "-s", "rns.hubs=auto"), "mean_field"),
         (("debian", "--model", "sgae"), "sage"),
         (("debian", "--resume"), "--out"),
         (("debian", "--split", "rj"), "rh"),

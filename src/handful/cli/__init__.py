@@ -21,7 +21,7 @@ from rich.text import Text
 # Each of these files registers its commands. None of them imports torch.
 from handful.cli import bench, graphs, lists, predict, study, train  # noqa: F401
 from handful.cli.app import app, console, name_flags, records
-from handful.errors import GONE, HandfulError, ToldElsewhere
+from handful.errors import HandfulError, ToldElsewhere
 from handful.settings import TableOptions
 from handful.signals import terminate
 from handful.version import __version__
@@ -98,8 +98,7 @@ def _confess(error: Exception) -> NoReturn:
 
 def _usage(error: typer.TyperException) -> str:
     """The message for an invalid command line, in one line: what is wrong, and what to do next."""
-    if (name := getattr(error, "option_name", "").lstrip("-")) in GONE:
-        return f"there is no option --{name} any more: {GONE[name]}"
+    name = getattr(error, "option_name", "").lstrip("-")
     if hasattr(error, "possibilities") and name.replace("-", "_") in TableOptions.__dataclass_fields__:
         return f"there is no such option --{name} here: it belongs to `handful import`, which saves tables as a graph"
     if near := getattr(error, "possibilities", None):

@@ -12,7 +12,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.console import Console
 
-from handful.errors import HandfulError
 from handful.files import plain
 from handful.finding import Table
 from handful.settings import SETTING_NAMES, TableOptions
@@ -52,14 +51,6 @@ def handful(version: Version = False) -> None:
 
 bench = typer.Typer(help="Compare the speed of handful and PyG in one process, as ratios.", no_args_is_help=True)
 app.add_typer(bench, name="bench", rich_help_panel="Compare and study")
-
-
-def former(name: str, successor: str, of: typer.Typer = app) -> None:
-    """Register the name of a removed command. The command raises an error that names its successor."""
-
-    @of.command(name, hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
-    def name_successor(here: typer.Context) -> None:
-        raise HandfulError(f"there is no {here.command_path} any more: run {successor}")
 
 
 console = Console(stderr=True, highlight=False, markup=False)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from handful.cli import params as p
-from handful.cli.app import Answer, bench, console, former
+from handful.cli.app import Answer, bench, console
 
 Rounds = Annotated[int, typer.Option(help="Number of repeated measurements; the result is their median.", min=1)]
 GraphOption = Annotated[str | None, typer.Option("--graph", help=f"{p.GRAPH_HELP} Default: debian.")]
@@ -72,8 +72,3 @@ def scale(
     with console.status("starting…") as status:
         result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
     return Answer(result, scale_tables(result))
-
-
-for name in ("memory", "ranks", "samplers"):
-    former(name, f"python -m benchmarks.{name} in a checkout", bench)
-former("gpu", "handful bench epoch --device cuda", bench)

@@ -14,7 +14,7 @@ import typer
 
 import handful as hf
 from handful.cli import params as p
-from handful.cli.app import Answer, console, former, note
+from handful.cli.app import Answer, console, note
 from handful.cli.predict import OWN as OF_PREDICT
 from handful.errors import HandfulError
 from handful.finding import Table, text_table
@@ -78,9 +78,6 @@ def structure(
     with Bar("parts", epochs * sum(values)) as bar:
         result = measure_structure(data, values, epochs, seed, sources, sweeps, lambda m: bar.step(f"m = {m}"))
     return p.make_answer(result, given.get("out"))
-
-
-former("picture", "python docs/draw_samplers.py in a checkout")
 
 
 @p.command("split", "root")

@@ -122,7 +122,6 @@ STUDIED = {
     "tune_each": p.option(
         int, p.TRAINING, "Number of tuning trials per job, in the studies `parts`, `fanout` and `survey`.", min=0
     ),
-    "resume": p.option(bool, p.RECORDS, "Has no effect: a study always continues the runs in `--out`.", "--resume"),
     "epochs": p.option(int, p.TRAINING, "Number of epochs per run, such as 20. Default: as in the study.", min=1),
     "optimizer": p.option(str, p.TRAINING, "Optimiser for the study `backward-error`: `sgd`, `sgdm` or `adam`."),
 }
@@ -161,7 +160,7 @@ def run_one(name: str, given: p.Given) -> Answer:
     from handful.cli.progress import Bar
     from handful.studies import Request, run_study, study_folder
 
-    asked = {one: value for one, value in given.items() if one not in ("threads", "resume")}
+    asked = {one: value for one, value in given.items() if one != "threads"}
     graph, budget = given.get("graph"), given.get("budget", Request.budget)
     folder = asked.setdefault("out", study_folder(name, graph, budget))
     if graph is not None and "split" not in given:

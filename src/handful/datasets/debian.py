@@ -54,7 +54,7 @@ def assemble(arrays: Mapping[str, np.ndarray], split: str) -> Graph:
     group = arrays[f"split_{split}"]
     fields: dict[str, Any] = {name: torch.from_numpy(group == k) for k, name in enumerate(MASKS)}
     fields |= {"x": description_features(arrays), "y": torch.from_numpy(label), "name": "debian"}
-    names, sections = (_unpack_text(arrays[name]) for name in ("names", "sections"))
+    names, sections = (arrays[name].tobytes().decode().split("\n") for name in ("names", "sections"))
     edges = np.stack([np.concatenate([smaller, larger]), np.concatenate([larger, smaller])])
     return Graph.from_edge_index(edges, class_names=tuple(sections), ids=np.array(names), **fields)
 
@@ -88,10 +88,6 @@ def _integers(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"its {name} are no integers")
     return array.astype(np.int64)
-
-
-def _unpack_text(packed: np.ndarray) -> list[str]:
-    return packed.tobytes().decode().split("\n")
 
 
 # -- the source -----------------------------------------------------------------------------------------------------

@@ -17,14 +17,12 @@ from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 BLOCK = 256
 """The number of rows that are summed at once: a block with 256 columns of float32 fits in the second-level cache."""
-FEW = 1 << 17
-"""A matrix with at most this many elements is processed by one thread: to wake another takes longer."""
 
 
 def moments(x: Tensor) -> Tensor:
     """The mean and the biased variance of every column, float64 ``(2, F)``."""
     sums, result = _partials(x), np.zeros((2, x.shape[1]))
-    _over_blocks(_block_moments, x, array(x), sums)
+    _over_blocks(_block_moments, len(x), array(x), sums)
     _join_moments(array(x), sums, result)
     return torch.from_numpy(result)
 
@@ -44,7 +42,7 @@ def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float
     g is ``grad``, propagated back through dropout and ReLU. The rows of ``columns``, ``(2, F)``, are mean and rstd.
     """
     sums = _partials(x)
-    _over_blocks(_columns_sums, x, array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
+    _over_blocks(_columns_sums, len(x), array(x), array(out), array(grad), array(columns), _scale(p, x), sums)
     return torch.from_numpy(sums.sum(1, dtype=np.float64))
 
 
@@ -62,7 +60,7 @@ def rows_forward(x: Tensor, affine: Tensor, eps: float, p: float, seed: int) -> 
     """Apply layer norm, ReLU and dropout. Also return the mean and the inverse standard deviation of every row."""
     out, result = empty(x.shape, x), torch.empty(2, len(x), dtype=wide_dtype(x))
     arrays = array(x), array(affine), _real(x)(eps), *_drop(p, seed, x), array(out), array(result)
-    _over_blocks(_rows_forward, x, *arrays)
+    _over_blocks(_rows_forward, len(x), *arrays)
     return out, result
 
 
@@ -72,22 +70,22 @@ def rows_backward(
     """The gradient of ``x``, and the gradients of the bias and the weight, float64 ``(2, F)``."""
     sums, grad_x = _partials(x), empty(out.shape, out)
     arrays = array(x), array(out), array(grad), array(weight), array(moments), _scale(p, x), array(grad_x), sums
-    _over_blocks(_rows_backward, x, *arrays)
+    _over_blocks(_rows_backward, len(x), *arrays)
     return grad_x, torch.from_numpy(sums.sum(1, dtype=np.float64))
 
 
 # -- how the loops are called -----------------------------------------------------------------------------------------
 
 
-def _over_blocks(function: Any, x: Tensor, *args: Any) -> None:
-    """Call ``function(lo, hi, *args)`` for ranges of blocks of ``x``. A block has ``BLOCK`` rows."""
-    run(function, even_ranges(-(-len(x) // BLOCK), get_threads() if x.numel() > FEW else 1), *args)
+def _over_blocks(function: Any, rows: int, *args: Any) -> None:
+    """Call ``function(lo, hi, *args)`` for ranges of blocks. A block has ``BLOCK`` rows."""
+    run(function, even_ranges(-(-rows // BLOCK), get_threads()), *args)
 
 
 def _map(function: Any, like: Tensor, *args: Any) -> Tensor:
     """A new matrix with the shape and dtype of ``like``, which ``function`` fills block by block."""
     out = empty(like.shape, like)
-    _over_blocks(function, like, *args, array(out))
+    _over_blocks(function, len(like), *args, array(out))
     return out
 
 

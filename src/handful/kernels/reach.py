@@ -14,8 +14,6 @@ from handful.kernels.dispatch import backend, loops
 from handful.kernels.threads import even_ranges, get_threads, kernel, run
 
 FAR = np.iinfo(np.int32).max
-FEW = 20_000
-"""At most this many rows are processed by one thread: to wake another takes longer."""
 
 
 @kernel
@@ -67,7 +65,7 @@ def reach(indptr: Tensor, indices: Tensor, targets: Tensor, hops: int) -> Reach:
     distance[array(targets)] = 0
     layers = [np.flatnonzero(distance == 0)]
     for hop in range(1, hops + 1):
-        ranges = even_ranges(len(layers[-1]), get_threads() if len(layers[-1]) > FEW else 1)
+        ranges = even_ranges(len(layers[-1]), get_threads())
         run(_mark, ranges, layers[-1], hop, array(indptr), array(indices), distance)
         layers.append(np.flatnonzero(distance == hop))
     counts, kept = np.cumsum([*map(len, layers)]).tolist(), torch.from_numpy(np.concatenate(layers))
@@ -125,7 +123,7 @@ def rows_among(indptr: Tensor, indices: Tensor, reach: Reach) -> tuple[Tensor, T
         return place[indices[edges_of_rows(indptr, reach)].to(torch.int64)], place
     out = torch.empty(reach.edges[-1] if rows else 0, dtype=torch.int32)
     given = reach.order, indptr, indices, place, reach.indptr, out
-    run(_rows, even_ranges(rows, get_threads() if rows > FEW else 1), *map(array, given))
+    run(_rows, even_ranges(rows, get_threads()), *map(array, given))
     return out, place
 
 

@@ -54,7 +54,8 @@ class Stack(Network):
         return self.run_layer(-1, self.head, h).to(batch.x.device)
 
     def infer(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
-        return chunks.map_rows(self.head, self._through(self.depth, x, adj, chunks)).to(x.device)
+        h = self._through(self.depth, x, adj, chunks)
+        return (h if self.last_gives_logits else chunks.map_rows(self.head, h)).to(x.device)
 
     def embeddings(self, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         return self._through(self.depth - self.last_gives_logits, x, adj, chunks).to(x.device)

@@ -155,7 +155,8 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     graphs, methods, scale = grid.names("row"), grid.names("column"), scale_of(request)
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     epochs = {entry.row: entry.facts["epochs"] for entry in grid.entries.values()}
-    limits = {graph: epochs[graph] * seconds_of_slowest(grid, graph) for graph in graphs}
+    taken = {graph: {m: grid.mean(graph, m, "epoch_seconds") or 0.0 for m in methods} for graph in graphs}
+    limits = {graph: epochs[graph] * (max(taken[graph].values()) or inf) for graph in graphs}
     at_epochs = cut_grid(grid, "epoch", epochs)
     at_seconds = cut_grid(grid, "train_seconds", limits)
     said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
@@ -170,11 +171,10 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
         charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks, "against": against}
     if RIVAL in methods:
-        seconds = {graph: grid.mean(graph, RIVAL, "epoch_seconds") or inf for graph in graphs}
-        half = cut_grid(grid, "train_seconds", {g: HALF * epochs[g] * s for g, s in seconds.items()}, [RIVAL])
-        against = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
+        halves = {graph: HALF * epochs[graph] * (taken[graph][RIVAL] or inf) for graph in graphs}
+        half = cut_grid(grid, "train_seconds", halves, [RIVAL])
+        payload["half"] = against = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
         tables.append(versus_table(f"{HALF:g} of its seconds", against))
-        payload["half"] = against
     tables.append(cost_table(grid))
     charts.append(trade_chart(at_epochs))
     result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)
@@ -186,12 +186,6 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
 
 
 # -- equal epochs and seconds -----------------------------------------------------------------------------------------
-
-
-def seconds_of_slowest(grid: Grid, graph: str) -> float:
-    """The time per epoch of the slowest method, in seconds, without evaluation."""
-    taken = (grid.mean(graph, method, "epoch_seconds") for method in grid.names("column"))
-    return max((seconds for seconds in taken if seconds), default=inf)
 
 
 def cut_grid(grid: Grid, key: str, limits: Mapping[str, float], uncut: Sequence[str] = ()) -> Grid:

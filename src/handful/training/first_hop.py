@@ -61,6 +61,7 @@ class Aggregates(Stack):
     """
 
     embeds = False
+    last_gives_logits = True
     whole_layers = 0
 
     def __init__(self, features: int, hops: int, hop: Hop, dtype: torch.dtype = torch.float32) -> None:
@@ -68,8 +69,7 @@ class Aggregates(Stack):
         self.aggregation, self.dtype = hop, dtype
         # Inference reads the device, the type and the width from the parameters. A layer has few temporary rows, so
         # that half of the width is enough, and chunks are twice as large.
-        width = torch.empty(-(-self.out_features // 2), 0)
-        self.width = nn.ParameterList([nn.Parameter(width, requires_grad=False)])
+        self.width = nn.ParameterList([nn.Parameter(torch.empty(-(-self.out_features // 2), 0), requires_grad=False)])
 
     def blocks(self) -> list[list[nn.Module]]:
         return [[self.width]] * self.depth

@@ -119,9 +119,7 @@ def add_label_counts(model: Any, graph: Graph, sample: Sample, batch: Batch) -> 
     counts = neighbour_counts(graph, len(head.prior)).index_select(0, sample.nodes.index_select(0, sample.targets))
     edges = sample.layers[0]
     if model.training and backend(graph.device) == "numba":
-        assert graph.y is not None
-        assert graph.train_mask is not None
-        y, known = (field.index_select(0, sample.nodes) for field in (graph.y, graph.train_mask))
+        y, known = (getattr(graph, name).index_select(0, sample.nodes) for name in ("y", "train_mask"))
         remove_labels(*map(array, (sample.targets, edges.indptr, edges.indices, y, known, counts)))
     elif model.training:
         counts -= count_classes(edges, one_hot(graph, sample.nodes, len(head.prior)))[sample.targets]
