@@ -39,7 +39,7 @@ def test_of_a_study_the_numbers_are_printed_and_written(npz: Path, tmp_path: Pat
 def test_all_studies_go_on_where_one_cannot_run(npz: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two = {name: STUDIES[name] for name in ("graphland", "degree-law")}
     monkeypatch.setattr("handful.studies.STUDIES", two)
-    where = ("--out", tmp_path / "all", "--root", tmp_path, "--resume")
+    where = ("--out", tmp_path / "all", "--root", tmp_path)
     result = handful("study", "all", "--budget", "smoke", *where)
     assert result.code == 0, result.stderr
     assert "left out: graphland" in result.stderr
