@@ -58,8 +58,6 @@ def train(given: p.Given, graph: p.Graph) -> Answer | None:
     # The record has the absolute path: a run may be opened from another folder.
     name = graph if is_name(graph) else str(Path(graph).expanduser().resolve())
     asked = p.make_experiment(name, given, p.train_defaults(given))
-    if asked.settings.class_weight == "balanced" and asked.settings.metric is None:
-        note("classes have equal weights, but epochs are chosen by the metric of the graph: see --metric macro_f1")
     if choose and (ranks.launched() > 1 or processes > 1):
         raise HandfulError("--parts auto runs in one process: run `handful parts` first")
     if "refit" in given and (ranks.launched() > 1 or processes > 1):
@@ -120,6 +118,8 @@ def run(
         summary = asked.run(folder, resume=resume, callbacks=callbacks, **how)
     if ranks.rank() > 0:
         return None
+    if asked.settings.class_weight == "balanced" and asked.settings.metric is None:
+        note("classes have equal weights, but epochs are chosen by the metric of the graph: see --metric macro_f1")
     with console.status("baselines and assessment"):
         result = summary_finding(summary, folder, given.get("memory"), "no_baselines" not in given)
     if "refit" in given:
