@@ -69,9 +69,9 @@ def apply_layer(model: Backbone, i: int, own: list[Tensor], around: list[Tensor]
     out = linear(z) + (0 if model.hop == "gcn" else conv.own(h)) + model.skips[i](h)
     if i < len(model.acts):
         norm: Any = model.acts[i].norm
-        if model.norm == "bn":
+        if model.options["norm"] == "bn":
             out = F.batch_norm(out, None, None, norm.weight, norm.bias, training=True, eps=norm.eps)
-        elif model.norm == "ln":
+        elif model.options["norm"] == "ln":
             out = norm(out)
         out = F.relu(out)
     return list(out.split([len(level) for level in own]))
