@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,22 +14,40 @@ from handful.errors import DatasetError
 from handful.finding import Finding
 from handful.studies import Request, run_study
 from handful.studies.grid import Entry, Grid
-from handful.studies.survey import LONGER, OURS, STEPS, cut_grid, options_for, set_up, survey_finding
+from handful.studies.survey import (
+    LONGER,
+    OURS,
+    PATIENCE,
+    STEPS,
+    TRIED,
+    cut_grid,
+    options_for,
+    plan_jobs,
+    set_up,
+    survey_finding,
+)
+from handful.training.record import write_config
 from handful.vocabulary import METHODS
 from studies.smoke import MADE, check, made_outcome, smoke
 
 
 def made(
-    tests: dict[str, dict[str, list[float] | None]], missing: dict[str, str] | None = None, metric: str = "accuracy"
+    tests: dict[str, dict[str, list[float] | None]],
+    missing: dict[str, str] | None = None,
+    metric: str = "accuracy",
+    **request: Any,
 ) -> Finding:
     """The finding of made-up tests by graph, method and seed; ``None`` where a job failed."""
     entries, outcomes = {}, {}
-    for graph, methods in tests.items():
-        for method, seeds in methods.items():
-            name = f"{graph}-{method}"
-            entries[name] = Entry(MADE, graph, method, facts={"name": graph, "method": method, "epochs": 2})
-            outcomes[name] = made_outcome(name, seeds, metric=metric)
-    return survey_finding(Request(budget="smoke", seeds=(1, 2, 3)), Grid(entries, outcomes), missing or {})
+    with TemporaryDirectory() as folder:
+        write_config(Path(folder, "config.json"), {**MADE.to_json(), "seeds": []})
+        for graph, methods in tests.items():
+            for method, seeds in methods.items():
+                name = f"{graph}-{method}"
+                entries[name] = Entry(MADE, graph, method, facts={"name": graph, "method": method, "epochs": 2})
+                outcomes[name] = made_outcome(name, seeds, folder=Path(folder), metric=metric)
+        asked = Request(budget="smoke", seeds=(1, 2, 3), **request)
+        return survey_finding(asked, Grid(entries, outcomes), missing or {})
 
 
 FOUR = {
@@ -68,6 +88,25 @@ def test_ranks_and_tests_over_graphs() -> None:
     ranked = found.charts[0].views[0].series
     assert ranked[0].name == METHODS[OURS[0]]
     assert ranked[0].high[0] - ranked[0].low[0] == pytest.approx(ranks["critical_difference"])
+
+
+def test_best_settings_are_another_question() -> None:
+    found = made(FOUR, tune_each=5)
+    check(found)
+    assert found.payload["best settings"]["ranks"]["mean"] == made(FOUR).payload["equal epochs"]["ranks"]["mean"]
+    assert "equal epochs" not in found.payload
+
+
+def test_the_search_for_best_settings_chooses_the_number_of_batches(tmp_path: Path) -> None:
+    graph = make_graph(400)
+    for steps in TRIED:
+        for method, options in options_for(graph, 2, steps).items():
+            job = set_up(Experiment("debian", layers=2, epochs=40), method, options, tuned=True)
+            drawn = sum(1 for _ in job.sampler.sample(graph, 0, 0))
+            assert abs(drawn - (1 if method == "full" else steps)) <= 1, method  # METIS leaves a cluster empty
+            assert (job.settings.epochs, job.settings.patience) == (300, PATIENCE)
+    entries, _ = plan_jobs(Request(budget="smoke", tune_each=1, out=tmp_path))
+    assert {len(entry.samplers) for entry in entries.values() if entry.column != "full"} == {len(TRIED)}
 
 
 def test_our_methods_have_half_of_the_seconds_of_neighbour_sampling() -> None:

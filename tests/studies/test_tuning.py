@@ -205,19 +205,27 @@ def test_graphland_has_a_search_of_its_own() -> None:
 
 @pytest.mark.slow
 def test_the_number_of_parts_is_a_dimension_of_one_search(asked: Experiment, tmp_path: Path) -> None:
-    best = search(asked, url(tmp_path), 6, parts=(2, 3, 5))
+    dealt = [RandomNodes(m) for m in (2, 3, 5)]
+    best = search(asked, url(tmp_path), 6, samplers=dealt)
     (study,) = optuna.get_all_study_summaries(url(tmp_path))
     trials = optuna.load_study(study_name=study.study_name, storage=url(tmp_path)).trials
     assert len(trials) == 6
-    assert {t.params["parts"] for t in trials} <= {2, 3, 5}
-    assert len({t.params["parts"] for t in trials}) > 1
+    assert {t.params["sampler"] for t in trials} <= {*map(str, dealt)}
+    assert len({t.params["sampler"] for t in trials}) > 1
     first = max(trials, key=lambda t: t.value)
     assert best.val == first.value
-    assert best.experiment.sampler.options()["parts"] == first.params["parts"]
+    assert best.experiment.sampler in dealt
+    assert str(best.experiment.sampler) == first.params["sampler"]
     assert set(best.parameters) == {"lr", "dropout", "weight_decay"}
-    with pytest.raises(RunError, match="parts"):  # another space is another search
-        search(asked, url(tmp_path), 6, parts=(2, 3))
-    assert search(asked.with_(sampler="full"), url(tmp_path), 1, parts=(2, 3)).experiment.sampler.name == "full"
+    with pytest.raises(RunError, match="sampler"):  # another space is another search
+        search(asked, url(tmp_path), 6, samplers=dealt[:2])
+
+
+def test_variants_of_one_sampler_have_searches_of_their_own(asked: Experiment, tmp_path: Path) -> None:
+    methods = ("rns", "rns-mean-field", "rns-labels")
+    tried = [asked.with_(layers=2).with_method(method, parts=2) for method in methods]
+    names = {open_study(one, one.load(42), url(tmp_path)).study_name for one in tried}
+    assert len(names) == len(methods)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from handful.errors import HandfulError, unknown
 from handful.experiment import VARIANTS, Experiment
+from handful.samplers import Sampler
 from handful.studies import presets
 from handful.studies.executors import make_executor
 from handful.studies.jobs import Outcome, run_jobs
@@ -179,9 +180,11 @@ def adapt(request: Request, experiment: Experiment) -> Experiment:
     )
 
 
-def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Experiment]:
+def tune_jobs(
+    request: Request, jobs: Mapping[str, Experiment], samplers: Mapping[str, Sequence[Sampler]] | None = None
+) -> dict[str, Experiment]:
     """Tune the learning rate, dropout and weight decay of each job with ``request.tune_each`` trials, and return the
-    tuned jobs.
+    tuned jobs. If ``samplers`` has a list for a job, the search also chooses one of these samplers.
 
     The trials are stored in ``tune.db`` in ``request.out``.
     """
@@ -194,8 +197,8 @@ def tune_jobs(request: Request, jobs: Mapping[str, Experiment]) -> dict[str, Exp
         def report(_: str, done: int, trials: int, before: int = i, name: str = name) -> None:
             request.report(before * trials + done, total, f"{name}: trials")
 
-        found = search(job, storage, request.tune_each, report=report, executor=executor, out=request.out / "trials")
-        result[name] = found.experiment
+        tried, folder = (samplers or {}).get(name, ()), request.out / "trials"
+        result[name] = search(job, storage, request.tune_each, False, report, executor, folder, tried).experiment
     return result
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, best_two, mean_of, points
+from handful.samplers import Sampler
 from handful.studies import presets
 from handful.studies.budget import Request, train_jobs, tune_jobs
 from handful.studies.jobs import Outcome
@@ -32,6 +33,7 @@ class Entry:
         label: the display name of the job; by default made from row and column.
         paper: the paper's numbers for the job, by measure.
         facts: additional fields of the job's record.
+        samplers: the samplers from which tuning chooses; by default, it keeps the sampler of the experiment.
     """
 
     experiment: Experiment
@@ -41,6 +43,7 @@ class Entry:
     label: str = ""
     paper: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
+    samplers: Sequence[Sampler] = ()
 
     @property
     def name(self) -> str:
@@ -117,7 +120,8 @@ class Grid:
         """Run the unfinished jobs of ``entries``, and return the grid. If ``request.tune_each`` is not 0, tune the jobs
         first.
         """
-        jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()})
+        samplers = {name: entry.samplers for name, entry in entries.items()}
+        jobs = tune_jobs(request, {name: entry.experiment for name, entry in entries.items()}, samplers)
         return cls(entries, train_jobs(request, jobs))
 
     @property
@@ -304,15 +308,19 @@ class Grid:
         curves: bool = True,
     ) -> Finding:
         """Make the finding of the study ``name``. The table of the paper's numbers follows after ``tables``, and the
-        training curves follow after ``charts``.
+        training curves (if ``curves``) follow after ``charts``.
 
         In the payload, the key ``records`` contains the records of the jobs. The argument ``payload`` contains
         additional entries.
         """
-        runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done if curves]
+        runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done]
         trained = [run for run in runs if run is not None]
         facts, details = configurations(trained)
         cells = [{**e.facts, **self.outcomes[job].to_json(), "paper": e.paper} for job, e in self.entries.items()]
         kept = {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})}
-        tables, charts, failed = [*tables, *self.beside()], [*charts, *curve_charts(trained)], tuple(self.failed)
+        tables, charts, failed = (
+            [*tables, *self.beside()],
+            [*charts, *curve_charts(trained if curves else [])],
+            tuple(self.failed),
+        )
         return Finding(name, tables[0].title, words, tables, charts, kept, facts, details, failed=failed)

@@ -3,9 +3,10 @@
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
 has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give three
 results: the metric after equal epochs; the metric after the time that the slowest method needs for these epochs; and
-the metric of our methods after ``HALF`` of the time of neighbour sampling. If ``tune_each`` is given, the learning
-rate, dropout and weight decay are tuned for each method. Graphs whose files are missing are left out, and the finding
-lists them.
+the metric of our methods after ``HALF`` of the time of neighbour sampling. If ``tune_each`` is given, there is another
+result instead: the metric of each method with its best settings. The validation metric chooses the learning rate,
+dropout, weight decay, number of batches and epoch. Graphs whose files are missing are left out, and the finding lists
+them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 
 from handful.datasets import load
 from handful.errors import DatasetError
-from handful.experiment import Experiment
+from handful.experiment import Experiment, sampler_of
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, points, ranked, text_table
 from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
@@ -29,7 +30,7 @@ from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled
 from handful.studies.grid import Entry, Grid
 from handful.training.label_features import refusal
 from handful.training.record import Run
-from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title
+from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title, words
 
 STEPS = 4
 """The number of batches per epoch, which is the m of RNS. The options of the other samplers give about
@@ -44,6 +45,11 @@ LONGER, ONCE = 3, (RIVAL,)
 """Most methods train for ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only for
 the epochs of the comparison.
 """
+TUNED, PATIENCE, TRIED = 7.5, 10, (2, 4, 8, 16)
+"""For the best settings, all methods train for up to ``TUNED`` times the epochs of the comparison. Training stops after
+``PATIENCE`` of ``EVALUATED`` evaluations without a better metric. ``TRIED`` are the numbers of batches per epoch.
+"""
+EVALUATED = 60
 ALPHA = 0.05
 
 
@@ -84,27 +90,28 @@ def scale_of(request: Request) -> Scale:
     return scaled(request, SCALES.get(request.budget, SMOKE))
 
 
-def options_for(graph: Graph, layers: int) -> dict[str, dict[str, Any]]:
-    """For every method, sampler options that give about ``STEPS`` batches per epoch on ``graph``."""
-    n, batch = graph.num_nodes, -(-len(graph.train_nodes) // STEPS)
-    clusters = min(10 * STEPS, n)
+def options_for(graph: Graph, layers: int, steps: int = STEPS) -> dict[str, dict[str, Any]]:
+    """For every method, sampler options that give about ``steps`` batches per epoch on ``graph``."""
+    n, batch = graph.num_nodes, -(-len(graph.train_nodes) // steps)
+    clusters = min(10 * steps, n)
     options: dict[str, dict[str, Any]] = {
         "neighbor": {"fanout": (10,) * layers, "batch_size": batch},
-        "cluster": {"clusters": clusters, "per_batch": -(-clusters // STEPS)},
-        "saint": {"roots": max(1, n // (2 * STEPS)), "length": 2},
-        "ladies": {"budget": (max(1, min(8192, n // STEPS)),), "batch_size": batch},
-        **{method: {"parts": STEPS} for method in METHODS if method.startswith("rns")},
+        "cluster": {"clusters": clusters, "per_batch": -(-clusters // steps)},
+        "saint": {"roots": max(1, n // (2 * steps)), "length": 2},
+        "ladies": {"budget": (max(1, min(8192, n // steps)),), "batch_size": batch},
+        **{method: {"parts": steps} for method in METHODS if method.startswith("rns")},
     }
     return {method: options.get(method, {}) for method in METHODS}
 
 
-def set_up(base: Experiment, method: str, options: dict[str, Any]) -> Experiment:
+def set_up(base: Experiment, method: str, options: dict[str, Any], tuned: bool = False) -> Experiment:
     """Set the method and the epochs of ``base``. ClusterGCN gets an exact first hop, as in its original code
-    (``precalc``).
+    (``precalc``). If ``tuned``, the experiment is the start of a search for the best settings.
     """
-    epochs = base.settings.epochs * (1 if method in ONCE else LONGER)
     hop = "exact" if method == "cluster" else "sampled"
-    return base.with_(epochs=epochs, first_hop=hop).with_method(method, **options)
+    epochs = round(base.settings.epochs * (TUNED if tuned else 1 if method in ONCE else LONGER))
+    search = {"patience": PATIENCE, "evaluate_every": max(1, epochs // EVALUATED)} if tuned else {}
+    return base.with_(epochs=epochs, first_hop=hop, **search).with_method(method, **options)
 
 
 def run(request: Request) -> Finding:
@@ -140,11 +147,14 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
         known |= {"edges": graph.num_edges, "metric": graph.metric, "epochs": how["epochs"]}
         stem = re.sub(r"[^A-Za-z0-9]+", "-", case.label).strip("-")
         base = adapt(request, Experiment(case.graph, split=case.split, **how))
+        tried = [options_for(graph, scale.layers, steps) for steps in TRIED]
         for method, options in options_for(graph, scale.layers).items():
-            job = set_up(base, method, options)
+            job = set_up(base, method, options, bool(request.tune_each))
+            samplers = [*dict.fromkeys(sampler_of(method, **each[method]) for each in tried)]
             if job.settings.label_features == "yes" and refusal(graph, job.sampler) is not None:
                 continue
-            entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts={**known, "method": method})
+            facts = {**known, "method": method}
+            entries[f"{stem}-{method}"] = Entry(job, case.label, method, facts=facts, samplers=samplers)
     if not entries:
         raise DatasetError("no graph of the survey is available: " + "; ".join(missing.values()))
     return entries, missing
@@ -157,10 +167,12 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     epochs = {entry.row: entry.facts["epochs"] for entry in grid.entries.values()}
     taken = {graph: {m: grid.mean(graph, m, "epoch_seconds") or 0.0 for m in methods} for graph in graphs}
     limits = {graph: epochs[graph] * (max(taken[graph].values()) or inf) for graph in graphs}
-    at_epochs = cut_grid(grid, "epoch", epochs)
-    at_seconds = cut_grid(grid, "train_seconds", limits)
+    cuts = {"equal epochs": ("epoch", epochs), "equal seconds": ("train_seconds", limits)}
+    questions = {question: cut_grid(grid, *cut) for question, cut in cuts.items()}
+    if request.tune_each:
+        questions = {"best settings": grid}
     said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
-    for question, one in (("equal epochs", at_epochs), ("equal seconds", at_seconds)):
+    for question, one in questions.items():
         ranks, against = rank(one), [row for ours in OURS for row in compare_method(one, ours)]
         said.append(f"At {question}: {conclude(ranks)}")
         tables.append(accuracy_table(f"{question} · {heading}", one, ranks))
@@ -170,16 +182,20 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
             charts.append(rank_chart(question, ranks))
         charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks, "against": against}
-    if RIVAL in methods:
+    if RIVAL in methods and not request.tune_each:
         halves = {graph: HALF * epochs[graph] * (taken[graph][RIVAL] or inf) for graph in graphs}
         half = cut_grid(grid, "train_seconds", halves, [RIVAL])
         payload["half"] = against = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
         tables.append(versus_table(f"{HALF:g} of its seconds", against))
     tables.append(cost_table(grid))
-    charts.append(trade_chart(at_epochs))
+    charts.append(trade_chart(*next(iter(questions.items()))))
     result = grid.finding("survey", " ".join(said), tables, charts, payload=payload, curves=False)
-    model = f"GraphSAGE {scale.layers}×{scale.hidden}, Adam, learning rate 0.01, dropout 0.5"
-    facts = {"model": model, "epochs": str(scale.epochs), "batches per epoch": f"about {STEPS} (full graph 1)"}
+    how, most, batches = "learning rate 0.01, dropout 0.5", f"{scale.epochs}", f"about {STEPS} (full graph 1)"
+    if request.tune_each:
+        most, batches = f"up to {round(TUNED * scale.epochs)}", f"tuned ({words(TRIED)}; full graph 1)"
+        how = f"learning rate, dropout and weight decay tuned on the first seed with {request.tune_each} trials"
+    model = f"GraphSAGE {scale.layers}×{scale.hidden}, Adam, {how}"
+    facts = {"model": model, "epochs": most, "batches per epoch": batches}
     if missing:
         facts["left out"] = "; ".join(f"{name}: {why}" for name, why in missing.items())
     return replace(result, title=heading, facts=facts)
@@ -307,7 +323,7 @@ def rank_chart(question: str, ranks: dict[str, Any]) -> Chart:
     return Chart(f"ranks-{question.replace(' ', '-')}", heading, [View("ranks", "dot", x, y, series)])
 
 
-def trade_chart(grid: Grid) -> Chart:
+def trade_chart(question: str, grid: Grid) -> Chart:
     """Chart the gain over plain RNS, in percentage points, against the time per epoch and the memory relative to plain
     RNS. All values are means over graphs.
     """
@@ -322,7 +338,7 @@ def trade_chart(grid: Grid) -> Chart:
             series.append(Series(title(method), [cost], [float(np.mean(gain)) if gain else nan], color=hue))
         x, y = Axis(f"{label}, RNS = 1 (geometric mean)", log=True), Axis("points above RNS (mean)")
         views.append(View(name, "dot", x, y, series))
-    return Chart("trade", f"What accuracy costs, {len(graphs)} graphs, equal epochs", views, together=True)
+    return Chart("trade", f"What accuracy costs, {len(graphs)} graphs, {question}", views, together=True)
 
 
 def difference_chart(question: str, grid: Grid) -> Chart:
@@ -339,7 +355,7 @@ def difference_chart(question: str, grid: Grid) -> Chart:
         series.append(points(title(method), list(plain), gaps, hue))
     units = sorted({"points" if rns.metric.percent else spaced(rns.metric.name) for rns in plain.values()})
     view = View("points", "dot", Axis("", of=list(plain)), Axis(f"{' or '.join(units)} above RNS"), series)
-    name = "survey" if question == "equal epochs" else "survey-seconds"
+    name = "survey" if question == "equal epochs" else f"survey-{question.split()[-1]}"
     return Chart(name, f"Every method against plain RNS at {question}", [view])
 
 

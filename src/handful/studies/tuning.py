@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -132,7 +133,11 @@ def tune_samplers(
     metric = METRICS[graph.metric]
     payload: dict[str, Any] = {"graph": graph.name, "metric": graph.metric, "storage": storage}
     del graph
-    searches = [search(one, storage, trials, prune, report, executor, out / "trials", parts) for one in experiments]
+    searches = []
+    for asked in experiments:
+        plain = asked.sampler
+        dealt = [make_sampler("rns", **plain.options() | {"parts": m}) for m in parts if plain.name == "rns"]
+        searches.append(search(asked, storage, trials, prune, report, executor, out / "trials", dealt))
     head = ["sampling", *(spaced(name) for name in presets.training_space()), metric.label("validation")]
     ranks = best_two([one.val for one in searches], metric.higher_is_better)
     rows = [
@@ -171,9 +176,10 @@ def search(
     report: Report = silent,
     executor: Executor = LOCAL,
     out: Path | None = None,
-    parts: Sequence[int] = (),
+    samplers: Sequence[Sampler] = (),
 ) -> Best:
     """Run trials until the Optuna study in ``storage``, a URL, has ``trials`` finished trials. Return the best trial.
+    If ``samplers`` are given, the search also chooses one of them.
 
     ``executor`` runs a trial as a job. The folder of a trial exists only during the trial. It is in ``out``, or among
     the temporary files if ``out`` is ``None``. Jobs do not use the storage, so other machines need no access to it.
@@ -181,7 +187,7 @@ def search(
     optuna, states = _optuna(), _optuna().trial.TrialState
     seed = experiment.seeds[0]
     data = experiment.load(seed)
-    study = open_study(experiment, data, storage, parts)
+    study = open_study(experiment, data, storage, samplers)
     study.pruner = optuna.pruners.MedianPruner() if prune else optuna.pruners.NopPruner()
     _bury_dead(study)
     running: dict[Path, tuple[Any, Job]] = {}
@@ -191,7 +197,7 @@ def search(
         while (done := min(len(_finished(study)), trials)) < trials or running:
             report(study.study_name, done, trials)
             while len(running) < min(executor.workers, trials - done):
-                trial, asked = _ask(study, experiment)
+                trial, asked = _ask(study, experiment, samplers)
                 folder = Path(tempfile.mkdtemp(prefix=f"trial-{trial.number}-", dir=out))
                 write_config(folder / "config.json", asked.with_(seeds=(seed,)).to_json())
                 running[folder] = trial, executor.submit(folder, trials - done)
@@ -221,10 +227,10 @@ def search(
         raise HandfulError(f"all {trials} trials of {experiment.sampler} diverged: use another model or norm")
     best = study.best_trial
     result = {name: best.params[name] for name in presets.training_space()}
-    return Best(_with(experiment, best.params), len(_finished(study)), best.value, result)
+    return Best(_with(experiment, best.params, samplers), len(_finished(study)), best.value, result)
 
 
-def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
+def _ask(study: Any, experiment: Experiment, samplers: Sequence[Sampler]) -> tuple[Any, Experiment]:
     """Ask the study for a new trial, and make its experiment."""
     trial = study.ask()
     # Each trial has its own seed, so processes draw different trials, and a search by one process is reproducible.
@@ -232,16 +238,13 @@ def _ask(study: Any, experiment: Experiment) -> tuple[Any, Experiment]:
     study.sampler = _optuna().samplers.TPESampler(seed=own, multivariate=False)
     trial.set_user_attr("process", [socket.gethostname(), os.getpid()])
     space = study.user_attrs["space"].items()
-    return trial, _with(experiment, {name: trial.suggest_categorical(name, values) for name, values in space})
+    return trial, _with(experiment, {name: trial.suggest_categorical(name, values) for name, values in space}, samplers)
 
 
-def _with(experiment: Experiment, parameters: Mapping[str, Any]) -> Experiment:
-    """``experiment`` with the parameters of a trial. The parameter ``parts`` becomes an option of the sampler."""
-    own = dict(parameters)
-    if "parts" in own:
-        options = {**experiment.sampler.options(), "parts": own.pop("parts")}
-        own["sampler"] = make_sampler(experiment.sampler.name, **options)
-    return experiment.with_(**own)
+def _with(experiment: Experiment, parameters: Mapping[str, Any], samplers: Sequence[Sampler]) -> Experiment:
+    """``experiment`` with the parameters of a trial. The parameter ``sampler`` is the text of one of ``samplers``."""
+    own = {"sampler": next(s for s in samplers if str(s) == parameters["sampler"])} if samplers else {}
+    return experiment.with_(**{**parameters, **own})
 
 
 def _falls_behind(trial: Any, run: RunFolder) -> bool:
@@ -264,17 +267,16 @@ def _judged(val: float | None, data: Graph) -> float:
 # -- storage --------------------------------------------------------------------------------------------------------
 
 
-def open_study(experiment: Experiment, data: Graph, storage: str, parts: Sequence[int] = ()) -> Any:
-    """Open or create the Optuna study of one sampling configuration. If the sampler is RNS and ``parts`` is given, the
-    study also searches m in ``parts``.
+def open_study(experiment: Experiment, data: Graph, storage: str, samplers: Sequence[Sampler] = ()) -> Any:
+    """Open or create the Optuna study of one method, with the sampler of ``experiment`` or with one of ``samplers``.
 
     Raises:
         RunError: the study in ``storage`` is for another experiment, other data or another search space.
     """
     optuna = _optuna()
-    sampler, space = str(experiment.sampler), presets.training_space()
-    if parts and experiment.sampler.name == "rns":
-        sampler, space = "rns", {**space, "parts": [*parts]}
+    # A variant of RNS has the same sampler as RNS, so the name of the method is also needed.
+    sampler = experiment.method if samplers else re.sub(r"^[\w-]+", experiment.method, str(experiment.sampler))
+    space: dict[str, Any] = presets.training_space() | ({"sampler": [*map(str, samplers)]} if samplers else {})
     name = f"{experiment.graph} {experiment.split or ''} {experiment.model} {sampler}".replace("  ", " ")
     # SQLite waits for other processes that write.
     engine = {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
