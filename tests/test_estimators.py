@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import handful as hf
+from handful.cli.params import make_experiment, train_defaults
+from handful.settings import ENOUGH
 
 SMALL = {"hidden": 16, "layers": 2, "epochs": 30, "lr": 0.02, "dropout": 0.0, "sampler": "full"}
 
@@ -41,7 +44,7 @@ def graph() -> hf.Graph:
 
 def test_it_is_an_experiment(graph: hf.Graph) -> None:
     classifier = hf.NodeClassifier(**SMALL, seeds=(3, 4)).fit(graph)  # type: ignore[arg-type]
-    asked = hf.Experiment(**SMALL, seeds=(3, 4))  # type: ignore[arg-type]
+    asked = hf.Experiment(**SMALL, seeds=(3, 4), patience=ENOUGH["patience"])  # type: ignore[arg-type]
     models = [asked.make_model(graph, seed) for seed in asked.seeds]
     for seed, model in zip(asked.seeds, models, strict=True):
         hf.fit(model, graph, asked.sampler, asked.settings, seed=seed)
@@ -50,6 +53,18 @@ def test_it_is_an_experiment(graph: hf.Graph) -> None:
     test = graph.test_mask.numpy()  # type: ignore[union-attr]
     assert classifier.score(graph) == (mean.argmax(1) == graph.y.numpy())[test].mean()  # type: ignore[union-attr]
     assert classifier.embed(graph).shape == (300, 16)
+
+
+def test_its_defaults_are_those_of_train(graph: hf.Graph) -> None:
+    usual = make_experiment("synthetic", {}, train_defaults({}))
+    ours = hf.NodeClassifier(epochs=2).fit(graph).experiment_
+    assert ours.options == usual.options
+    assert ours.sampler == usual.sampler
+    assert ours.settings == replace(usual.settings, epochs=2, label_features="no")
+    chosen = hf.NodeClassifier(epochs=2, settings={"first_hop": "exact"}).fit(graph).experiment_.settings
+    assert (chosen.first_hop, chosen.mean_field) == ("exact", 0.0)
+    for model in ("gat", "graphland-sage"):  # without a mean field, and without options that the model lacks
+        assert hf.NodeClassifier(model, epochs=1, hidden=8).fit(graph).predict(graph).shape == (300,)
 
 
 def test_a_graph_of_pyg_and_labels_of_ones_own(graph: hf.Graph) -> None:

@@ -17,8 +17,10 @@ from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph, fingerprint
+from handful.nn import model_defaults
 from handful.predict import Prediction, check_features, choose_nodes, predict
 from handful.samplers import Sampler
+from handful.settings import ENOUGH, QUICK, RECOMMENDED, SETTING_NAMES
 from handful.training.assessment import Decision
 from handful.training.fit import SEED
 from handful.training.inference import embed
@@ -57,7 +59,7 @@ class _NodeEstimator:
     device: str = "cpu"
 
     def _train(self, graph: Graph) -> Self:
-        """Train one model for each seed. For parameters that are ``None``, the defaults of ``Experiment`` are used."""
+        """Train one model for each seed. For parameters that are ``None``, the defaults of `handful train` are used."""
         if graph.train_mask is None:
             shares, seed = (1 - self.validation, self.validation, 0.0), int(self.seeds[0])
             if is_classifier(self):
@@ -67,10 +69,15 @@ class _NodeEstimator:
         own = ("graph", "settings", "validation")
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
         chosen = {name: value for name, value in named.items() if value is not None}
-        experiment = Experiment(**dict(self.settings or {}) | chosen)
+        usual = {**QUICK, **RECOMMENDED, "label_features": "no", "patience": ENOUGH["patience"]}
+        if self.sampler != "rns" or {"first_hop", "mean_field"} & {*(self.settings or {})}:
+            usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
+        known = {*SETTING_NAMES, *model_defaults(self.model)}
+        usual = {name: value for name, value in usual.items() if name in known}
+        experiment = Experiment(**usual | dict(self.settings or {}) | chosen)
         if experiment.settings.label_features != "no":
             raise HandfulError("label_features need the labels of training also in predict: use fit, or an Experiment")
-        self.runs_, self.sampler_ = experiment.run(graph=graph).runs, experiment.sampler
+        self.runs_, self.experiment_ = experiment.run(graph=graph).runs, experiment
         self.models_: list[Any] = [run.model.to("cpu").eval() for run in self.runs_ if run.model is not None]
         self.n_features_in_ = graph.num_features
         self.schema_ = None if graph.schema is None else Schema.from_json(graph.schema)
@@ -124,7 +131,7 @@ class _NodeEstimator:
         loss's class weights.
         """
         names = getattr(self, "classes_", None)
-        return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.sampler_)
+        return predict(self.models_, graph, nodes, self.decision_, names, sampler=self.experiment_.sampler)
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels of ``graph``, in the same form as the result of ``predict``."""
@@ -167,7 +174,7 @@ class _NodeEstimator:
         seed.
         """
         graph, nodes = self._to_predict(X)
-        return np.asarray(embed(self.models_[0], graph, sampler=self.sampler_)[nodes])
+        return np.asarray(embed(self.models_[0], graph, sampler=self.experiment_.sampler)[nodes])
 
 
 def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
@@ -226,10 +233,11 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     Args:
         graph: the graph that contains the nodes in ``X``; it has any of the forms of ``X`` above, except an array.
         model, hidden, layers, dropout, options: the model and its options, as for ``handful.Experiment``; ``None`` for
-            the default.
-        sampler: the source of batches.
+            the default of `handful train`.
+        sampler: the source of batches. The default, with no ``first_hop`` or ``mean_field`` in ``settings``, is RNS
+            with a mean-field neighbour, as in `handful train`.
         epochs, lr, weight_decay, settings: the training settings; ``settings`` is a dictionary of fields of
-            ``handful.Settings``.
+            ``handful.Settings``. By default, training stops early, as in `handful train`.
         validation: the fraction of the labelled nodes that is used for validation, if ``X`` has no split.
         seeds: the random seeds. One model is trained per seed, and the predictions of the models are averaged.
         device: the device for training.

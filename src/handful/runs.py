@@ -339,7 +339,9 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     again = asked.with_(epochs=epochs, evaluate_every=epochs, patience=None)
     whole = graph.replace(train_mask=graph.labelled, val_mask=nobody, test_mask=nobody)
     again.run(opened.path / REFIT, resume=resume, graph=whole, **how)
-    trained = f"trained again on all {int(graph.labelled.sum()):,} labelled nodes for {epochs} epochs"
+    trained = (
+        f"trained again on all {int(graph.labelled.sum()):,} labelled nodes for {epochs} epoch{'s' * (epochs > 1)}"
+    )
     return f"Predictions are by models that were {trained}; all figures here are of the models before that."
 
 

@@ -337,7 +337,7 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     graph = max(above(test, blind.test), above(seeing.test, blind.test))
     return (
         f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
-        f"{best.name} ({metric.with_unit(best.test)} in {best.seconds:.0f} s). "
+        f"{best.name} ({metric.with_unit(best.test)} in {max(1, round(best.seconds))} s). "
         f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
         f"({metric.with_unit(blind.test)})." + f" Use {best.name} instead of {name}." * (gain < -half)
     )

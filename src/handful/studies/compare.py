@@ -203,7 +203,8 @@ def conclude(outcomes: Sequence[Outcome]) -> str:
     spent = sorted(_mean(outcome, "train_seconds") for outcome in known)
     paced = "equal seconds" if spent[-1] <= 2 * spent[0] else f"{epochs[0]} to {epochs[-1]} epochs"
     equal = "equal steps" if steps[-1] <= ALIKE * steps[0] else paced if len(epochs) > 1 else "equal epochs"
-    holds = f"This holds for {equal}, with {steps[0]:,.0f} to {steps[-1]:,.0f} steps."
+    span = " to ".join(dict.fromkeys(f"{count:,.0f}" for count in (steps[0], steps[-1])))
+    holds = f"This holds for {equal}, with {span} steps."
     best, second, *_ = sorted(known, key=lambda o: _mean(o, "test"), reverse=metric.higher_is_better)
     apart = metric.apart(_mean(best, "test") - _mean(second, "test"))
     ahead = f"{title(best.name)} is {apart} ahead of {title(second.name)}"
