@@ -104,11 +104,15 @@ class OpenedRun:
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
-            result = read_json(self.path / DECISION)
-            limit, weights = result.get("threshold"), result.get("class_weight")
-            if not (isinstance(limit, float) and 0 <= limit <= 1 and all(isinstance(w, float) for w in weights or ())):
-                raise RunError(f"{self.path / DECISION} holds no threshold and class weights: delete it")
-            return Decision(kind, positive, limit, None if weights is None else tuple(weights))
+            kept: dict[str, Any] = {"scale": 1.0, "bias": (), **read_json(self.path / DECISION)}
+            weights, numbers = kept.get("class_weight"), [kept.get("threshold"), kept["scale"], *kept["bias"]]
+            if (
+                not all(isinstance(one, float) for one in [*numbers, *(weights or ())])
+                or not 0 <= kept["threshold"] <= 1
+            ):
+                raise RunError(f"{self.path / DECISION} holds no decision rule: delete it")
+            weights = None if weights is None else tuple(weights)
+            return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(kept["bias"]))
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
         weights = tuple(self.encoding.get("balanced", ())) if balanced else None

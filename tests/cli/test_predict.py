@@ -97,7 +97,9 @@ def test_the_whole_way_from_tables_to_predictions(trained: Path, tmp_path: Path)
         graph = hf.Graph.from_edge_index(edges, len(ids), x=x, edge_weight=weight)
         assert graph.undirected
         logits = [hf.infer(model, graph)[:, 0].double() for model in hf.open_run(trained / "run").models()]
-        ok = np.mean([logit.sigmoid().numpy() for logit in logits], axis=0)
+        rule = json.loads((trained / "run" / "decision.json").read_text())
+        shift = rule["bias"][1] - rule["bias"][0]
+        ok = np.mean([(rule["scale"] * logit + shift).sigmoid().numpy() for logit in logits], axis=0)
         found = read(tmp_path / f"{name}.csv")
         assert [row["id"] for row in found] == ids
         assert np.allclose([float(row["p(ok)"]) for row in found], ok, atol=2e-5)

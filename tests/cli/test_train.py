@@ -354,7 +354,9 @@ def test_the_rarer_of_two_classes_is_looked_for_unless_another_is_named(tmp_path
         assert result.code == 0, result.stderr
         told[name] = result.json
         assert told[name]["assessment"]["positive"] == name
-        assert open_run(tmp_path / name).decision.threshold == told[name]["assessment"]["threshold"] != 0.5
+        decision = open_run(tmp_path / name).decision
+        assert decision.threshold == told[name]["assessment"]["threshold"] != 0.5
+        assert decision.scale != 1.0  # the calibration is saved, too
     assert told["ok"]["test"]["mean"] > 0.6 > told["fraud"]["test"]["mean"]
     wrong = handful("train", graph, *SMALL, "--positive", "frod", "--out", tmp_path / "wrong")
     assert wrong.code == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
@@ -17,7 +19,15 @@ from sklearn.metrics import (
 )
 
 from handful import Graph, HandfulError
-from handful.training.assessment import Decision, assess_average, assessment, averaged, best_threshold, interval
+from handful.training.assessment import (
+    Decision,
+    assess_average,
+    assessment,
+    averaged,
+    best_threshold,
+    calibrate,
+    interval,
+)
 from handful.training.metrics import METRICS
 
 
@@ -138,6 +148,50 @@ def test_metrics_are_those_of_the_decisions_also_by_f1_and_class_weights(positiv
         nodes = graph.test_mask.nonzero().squeeze(1)
         low, high = interval(seeds, graph, METRICS["accuracy"], nodes, decision)
         assert low < found.metrics["accuracy"]["test"] < high
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_calibration_is_the_minimum_of_its_loss(classes: int) -> None:
+    """The minimum is found by SciPy, without gradients of ours."""
+    rng = np.random.default_rng(2)
+    true = rng.normal(size=(900, classes)) + np.arange(classes)
+    y = np.array([rng.choice(classes, p=np.exp(row) / np.exp(row).sum()) for row in true])
+    models = [2.5 * (true + rng.normal(0, 0.3, true.shape)) - 2 * np.arange(classes) for _ in range(2)]
+    if classes == 2:
+        models = [np.diff(one, axis=1) for one in models]
+    graph, outputs = labelled(y), [torch.from_numpy(one) for one in models]
+    decision = calibrate(Decision.on(graph), outputs, graph)
+    val = graph.val_mask.numpy()
+
+    def loss(of: np.ndarray) -> float:
+        made = []
+        for one in models:
+            logits = np.concatenate([np.zeros_like(one), one], axis=1) if classes == 2 else one
+            logits = np.exp(of[0]) * logits[val] + of[1:]
+            made.append(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
+        p = np.mean(made, axis=0)[np.arange(val.sum()), y[val]]
+        return float(-np.log(p).sum() + (of**2).sum() / 2)
+
+    best = minimize(loss, np.zeros(1 + classes)).fun
+    found = np.array([np.log(decision.scale), *decision.bias])
+    assert loss(found) == pytest.approx(best, rel=1e-5)
+    assert best < loss(np.zeros(1 + classes)) - 10
+    plain = assessment(averaged(outputs, Decision.on(graph)), graph, Decision.on(graph))
+    result, chosen = assess_average(outputs, graph)
+    assert chosen == decision
+    assert result.calibration_error < 0.5 * plain.calibration_error  # type: ignore[operator]
+    guess = decision.pick(decision.values(averaged(outputs, decision)).numpy())[graph.test_mask]
+    assert result.metrics["accuracy"]["test"] == pytest.approx((guess == y[graph.test_mask]).mean())
+
+
+def test_few_validation_nodes_calibrate_little() -> None:
+    graph = labelled([0, 1, 2, 0, 1, 2])
+    decision = calibrate(Decision.on(graph), [torch.zeros(6, 3)], graph)
+    assert 0.5 < decision.scale < 2
+    assert max(map(abs, decision.bias)) < 1
+    none = graph.replace(val_mask=torch.zeros(6, dtype=torch.bool))
+    assert calibrate(Decision.on(none), [torch.zeros(6, 3)], none) == Decision.on(none)
+    assert calibrate(Decision("regression"), [torch.zeros(6, 1)], graph) == Decision("regression")
 
 
 def test_of_many_classes_the_weighted_one_is_picked() -> None:

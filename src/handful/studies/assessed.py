@@ -61,7 +61,7 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     if not sampled and not is_sharded(made.graph):  # inference over shards needs all ranks
         graph = made.load(opened.seed)
         judged = judge(opened, graph, metric, memory)
-        how = {name: getattr(judged.decision, name) for name in ("threshold", "class_weight")}
+        how = {name: getattr(judged.decision, name) for name in ("threshold", "class_weight", "scale", "bias")}
         write_json(folder / DECISION, seal(how))
         found, notes = list[Baseline](), list[str]()
         if baselines and memory is None:
@@ -142,7 +142,8 @@ class Judged:
             said.append(say_added(model, value, (high - low) / 2, found, metric))
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
         what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of {'the ' * (len(self.seeds) > 1)}{self.which}"
-        return said if isnan(value) else [*said, f"{what}: {metric.with_unit(value)} ({ends})."]
+        said += [] if isnan(value) else [f"{what}: {metric.with_unit(value)} ({ends})."]
+        return [*said, "Probabilities are calibrated on the validation nodes."] if self.decision.bias else said
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:

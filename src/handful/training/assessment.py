@@ -21,6 +21,8 @@ from handful.training.inference import infer
 from handful.training.metrics import METRICS, Metric, by_column, class_scores, confusion, curve, probabilities, turned
 
 BINS = 10
+FITTED = 20_000
+"""The maximum number of validation nodes to which a calibration is fitted."""
 DRAWS = 100
 """The number of bootstrap samples for an interval. Each sample draws nodes and models with replacement."""
 MISTAKES = 20
@@ -41,6 +43,8 @@ class Decision:
         positive, threshold: for two classes, the positive class and its decision threshold.
         class_weight: the class weights of the loss. Probabilities and ``threshold`` do not include the weights. If
             there are more than two classes, the class with the largest weighted probability is predicted.
+        scale, bias: the calibration of the outputs (``calibrate``). ``bias`` has a number for each class; if it is
+            empty, the bias is 0.
 
     >>> Decision("binary").values(torch.tensor([[0.0]]))
     tensor([[0.5000, 0.5000]])
@@ -52,6 +56,8 @@ class Decision:
     positive: int = 1
     threshold: float = 0.5
     class_weight: tuple[float, ...] | None = None
+    scale: float = 1.0
+    bias: tuple[float, ...] = ()
 
     @classmethod
     def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
@@ -84,8 +90,17 @@ class Decision:
         if self.class_weight is None:
             return torch.zeros(width)
         weights = torch.tensor(self.class_weight)
-        logs = torch.where(weights > 0, weights, 1.0).log()
-        return logs[1:2] - logs[:1] if width == 1 else logs
+        return _by_output(torch.where(weights > 0, weights, 1.0).log(), width)
+
+    def plain(self, outputs: Tensor) -> Tensor:
+        """The calibrated outputs without the effect of the class weights: scale·(outputs − shift) + bias.
+
+        >>> Decision("multiclass", scale=2.0, bias=(0.5, 0.0)).plain(torch.tensor([[1.0, 3.0]]))
+        tensor([[2.5000, 6.0000]])
+        """
+        width = outputs.shape[1]
+        bias = _by_output(torch.tensor(self.bias), width) if self.bias else torch.zeros(width)
+        return self.scale * (outputs - self.shift(width)) + bias
 
     def values(self, outputs: Tensor) -> Tensor:
         """The probability of each class or label, ``(n, classes)``. For a regression, the outputs are returned
@@ -93,19 +108,22 @@ class Decision:
         """
         if self.kind == "regression":
             return outputs
-        result = probabilities(outputs - self.shift(outputs.shape[1]), self.kind)
+        result = probabilities(self.plain(outputs), self.kind)
         return torch.stack([1 - result, result], 1) if self.kind == "binary" else result
 
     def centred(self, outputs: Tensor) -> Tensor:
-        """For two classes, one output per node, shifted so that the decision threshold is the probability 0.5: metrics
-        of these outputs are those of the decisions. Other outputs are returned unchanged.
+        """Outputs whose metrics are those of the decisions. For two classes, there is one output per node, shifted so
+        that the decision threshold is the probability 0.5. For more classes, the outputs are calibrated. Other outputs
+        are returned unchanged.
 
         >>> Decision("binary", threshold=0.2).centred(torch.logit(torch.tensor([[0.2]])))
         tensor([[0.]])
         """
-        if self.kind != "binary":
+        if self.kind not in ("binary", "multiclass"):
             return outputs
-        plain = outputs - self.shift(outputs.shape[1])
+        plain = self.plain(outputs)
+        if self.kind == "multiclass":
+            return plain + self.shift(outputs.shape[1])
         plain = plain if plain.shape[1] == 1 else plain.diff(dim=1)
         odds = float(torch.logit(torch.tensor(self.threshold, dtype=torch.float64), eps=1e-9))
         return plain - (odds if self.positive == 1 else -odds)
@@ -115,6 +133,54 @@ class Decision:
         if self.kind == "binary":
             return np.where(values[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
         return (values if self.class_weight is None else values * np.array(self.class_weight)).argmax(1)  # type: ignore[no-any-return]
+
+
+def _by_output(values: Tensor, width: int) -> Tensor:
+    """Convert one value per class to one value per output: a single output is the log-odds of the second class."""
+    return values[1:2] - values[:1] if width == 1 else values
+
+
+def calibrate(decision: Decision, outputs: Sequence[Tensor], graph: Graph) -> Decision:
+    """``decision`` with the ``scale`` and ``bias`` that fit the validation nodes best.
+
+    Let p_v be the probability of the true class of node v, averaged over the models. The result minimises the sum of
+    −log p_v over (at most ``FITTED``) validation nodes, plus ½·(log² scale + Σ_k bias_k²), so that few nodes change
+    little. With bias 0, this is temperature scaling (Guo et al., 2017). Without validation nodes, and for other tasks
+    than classification, the result is ``decision``.
+
+    Args:
+        decision: the decision rule, without a calibration.
+        outputs: the outputs ``(N, outputs)`` of every model.
+        graph: a graph with labels and a split.
+
+    >>> masks = {"train_mask": [0], "val_mask": [1, 2, 3]}
+    >>> graph = Graph.from_edge_index([[0], [1]], x=torch.zeros(4, 1), y=[0, 0, 0, 1], **masks)
+    >>> found = calibrate(Decision("binary"), [torch.tensor([[0.0], [-9.0], [-9.0], [-9.0]])], graph)
+    >>> found.scale < 1, found.bias[1] > found.bias[0]
+    (True, True)
+    """
+    nodes = torch.empty(0) if graph.val_mask is None else graph.val_mask.nonzero().squeeze(1)
+    if decision.kind not in ("binary", "multiclass") or graph.y is None or not len(nodes):
+        return decision
+    nodes = nodes[:: -(-len(nodes) // FITTED)]
+    own = [one[nodes].detach().double() - decision.shift(one.shape[1]) for one in outputs]
+    wanted = graph.y[nodes, None]
+    scale, bias = (torch.zeros(n, dtype=torch.float64, requires_grad=True) for n in (1, graph.num_classes or 2))
+    optimizer = torch.optim.LBFGS([scale, bias], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        p = [probabilities(scale.exp() * one + _by_output(bias, one.shape[1]), decision.kind) for one in own]
+        mean = torch.stack(p).mean(0)
+        mean = torch.stack([1 - mean, mean], 1) if decision.kind == "binary" else mean
+        penalty = (scale.square().sum() + bias.square().sum()) / 2
+        total: Tensor = (penalty - mean.gather(1, wanted).clamp_min(1e-12).log().sum()) / len(nodes)
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    with torch.enable_grad():
+        optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return replace(decision, scale=float(scale.detach().exp()), bias=tuple(bias.detach().tolist()))
 
 
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
@@ -235,11 +301,12 @@ def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
 
 
 def averaged(outputs: Sequence[Tensor], decision: Decision) -> Tensor:
-    """``average`` of models that were trained with the class weights of ``decision``: the weights are taken out of the
-    probabilities before they are averaged.
+    """Outputs for which ``decision`` gives the mean of the models' probabilities. The probabilities are calibrated, and
+    do not include the class weights of the loss.
     """
-    mean = average([one - decision.shift(one.shape[1]) for one in outputs], decision.kind)
-    return mean + decision.shift(mean.shape[1])
+    mean = average([decision.plain(one) for one in outputs], decision.kind)
+    width = mean.shape[1]
+    return (mean - decision.plain(torch.zeros(1, width))) / decision.scale
 
 
 def assess_average(
@@ -253,11 +320,10 @@ def assess_average(
         by_f1: whether to use the threshold with the best F1 on the validation nodes, if there are two classes.
         class_weight: the class weights of the loss, if any.
     """
-    decision = Decision.on(graph, class_weight)
+    decision = calibrate(Decision.on(graph, class_weight), outputs, graph)
     mean = averaged(outputs, decision)
     if graph.kind == "binary" and by_f1:
-        plain = mean - decision.shift(mean.shape[1])
-        decision = replace(decision, threshold=best_threshold(plain[graph.val_mask], graph))
+        decision = replace(decision, threshold=best_threshold(decision.plain(mean)[graph.val_mask], graph))
     return assessment(mean, graph, decision), decision
 
 
