@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import torch
@@ -72,11 +72,10 @@ class Sample:
         """
         if self.shared:
             return self.layers * depth
-        extra = depth - len(self.layers)
+        drawn = len(self.layers)
+        extra = depth - drawn
         if extra > 0 and self.layers[0].normalized:
-            raise SamplerError(
-                f"this sampler draws {len(self.layers)} layers and the model has {depth}: make them equal"
-            )
+            raise SamplerError(f"this sampler draws {drawn} layers and the model has {depth}: make them equal")
         first = (self.layers[0].square(),) * extra if extra > 0 else ()
         return first + self.layers[max(0, -extra) :]
 
@@ -91,9 +90,7 @@ class Sample:
 
         The layers are processed from input to output.
         """
-        result: dict[str, Any] = {
-            f.name: function(t) for f in fields(self) if isinstance(t := getattr(self, f.name), Tensor)
-        }
+        result: dict[str, Any] = {name: function(t) for name, t in vars(self).items() if isinstance(t, Tensor)}
         return replace(self, layers=tuple(layer.map(function) for layer in self.layers), **result)
 
 
@@ -122,15 +119,11 @@ class Batch(Sample):
 
 
 def training_sample(
-    graph: Graph,
-    nodes: Tensor,
-    layers: tuple[Adjacency, ...],
-    loss_weight: Tensor | None = None,
-    count: int | None = None,
+    graph: Graph, nodes: Tensor, layers: tuple[Adjacency, ...], weight: Tensor | None = None, count: int | None = None
 ) -> Sample:
     """A sample whose targets are the training nodes among ``nodes``.
 
-    ``loss_weight`` has one value for each of ``nodes``. ``count`` is the number of targets; if it is given, the host
+    ``weight`` has one value for each of ``nodes``. ``count`` is the number of targets; if it is given, the host
     does not wait for the device.
     """
     graph.require_training()
@@ -140,7 +133,7 @@ def training_sample(
         targets = mask.nonzero().squeeze(1)
     else:
         targets = torch.argsort(mask, descending=True, stable=True)[:count]
-    return Sample(nodes, layers, targets, None if loss_weight is None else loss_weight[targets])
+    return Sample(nodes, layers, targets, None if weight is None else weight[targets])
 
 
 def make_batch(graph: Graph, sample: Sample) -> Batch:
@@ -176,10 +169,8 @@ def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
     _, run, times = torch.unique_consecutive(wanted, return_inverse=True, return_counts=True)
     first, last = (torch.searchsorted(graph.edge_keys, wanted, right=right) for right in (False, True))
     if not torch.equal(times[run], last - first):
-        raise SamplerError(
-            "this sampler keeps some of several edges between the same nodes, whose edge_attr differ: "
-            "use coalesce('first'), or a sampler that keeps all (rns, cluster, full)"
-        )
+        why = "this sampler keeps some of several edges between the same nodes, whose edge_attr differ"
+        raise SamplerError(f"{why}: use coalesce('first'), or a sampler that keeps all (rns, cluster, full)")
     starts = times.cumsum(0) - times
     return graph.edge_attr[first + torch.arange(len(wanted), device=first.device) - starts[run]]
 
@@ -193,8 +184,7 @@ def batch_checksum(batch: Batch) -> str:
     >>> one != other
     True
     """
-    edges = (
-        getattr(layer, name) for layer in batch.layers for name in ("indptr", "indices", "weight", "source_degree")
-    )
+    names = ("indptr", "indices", "weight", "source_degree")
+    edges = (getattr(layer, name) for layer in batch.layers for name in names)
     arrays = (batch.nodes, batch.targets, batch.target_weight, *edges, batch.x, batch.y, batch.edge_attr)
     return fingerprint(*(array for array in (*arrays, batch.label_counts) if array is not None))

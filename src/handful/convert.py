@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import GraphError
+from handful.errors import GraphError, needing
 from handful.graph import MASKS, Graph
 
 if TYPE_CHECKING:
@@ -218,10 +218,8 @@ def to_pyg(graph: Graph) -> Data:
     >>> to_pyg(Graph.from_edge_index([[0, 1], [1, 2]], x=torch.eye(3)))
     Data(x=[3, 3], edge_index=[2, 2], num_nodes=3)
     """
-    try:
+    with needing("PyG is not installed: pip install torch_geometric", GraphError):
         from torch_geometric.data import Data
-    except ImportError:
-        raise GraphError("PyG is not installed: pip install torch_geometric") from None
     fields: dict[str, Any] = {n: t for n in (*ARRAYS, *MASKS) if (t := getattr(graph, n)) is not None}
     if graph.ids is not None and graph.ids.dtype.kind == "U":
         warnings.warn("to_pyg leaves out ids that are texts, which no loader of PyG can select", stacklevel=2)
@@ -346,10 +344,8 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     >>> print(to_networkx(Graph.from_edge_index([[0, 1], [1, 0]], name="pair")))
     Graph named 'pair' with 2 nodes and 1 edges
     """
-    try:
+    with needing("networkx is not installed: pip install 'handful[networkx]'", GraphError):
         import networkx as nx
-    except ImportError:
-        raise GraphError("networkx is not installed: pip install 'handful[networkx]'") from None
     repeated = graph.coalesce().num_edges < graph.num_edges
     directed, undirected = (nx.MultiDiGraph, nx.MultiGraph) if repeated else (nx.DiGraph, nx.Graph)
     out = undirected(name=graph.name) if graph.undirected else directed(name=graph.name)

@@ -111,6 +111,22 @@ def blaming(where: object) -> Iterator[None]:
 
 
 @contextmanager
+def needing(words: str, kind: type[HandfulError] = HandfulError) -> Iterator[None]:
+    """A context manager for the import of an optional package: if it is not installed, raise an error with ``words``.
+
+    >>> with needing("this needs Ray: pip install 'handful[ray]'"):
+    ...     import handful.ray
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: this needs Ray: pip install 'handful[ray]'
+    """
+    try:
+        yield
+    except ImportError:
+        raise kind(words) from None
+
+
+@contextmanager
 def readable(what: object, advice: str, kind: type[HandfulError] = DatasetError) -> Iterator[None]:
     """A context manager that converts any exception about the broken file ``what`` to an error of one line with
     ``advice``.

@@ -80,16 +80,8 @@ METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²"
 """The display names of metrics for which replacing ``_`` by a space is not enough."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
-_COLORS = {
-    "rns": 0,
-    "full": 1,
-    "neighbor": 2,
-    "cluster": 3,
-    "saint": 4,
-    "ladies": 5,
-    "rns-mean-field": 7,
-    "rns-labels": 6,
-}
+_COLORED = ("rns", "full", "neighbor", "cluster", "saint", "ladies", "rns-labels", "rns-mean-field")
+_COLORS = {name: hue for hue, name in enumerate(_COLORED)}
 PALETTE = 10
 """The number of colours in the palette of the report."""
 

@@ -221,8 +221,9 @@ def test_a_star_has_an_edge_for_every_neighbour(tmp_path: Path) -> None:
 
 
 def test_files_have_labels_and_are_the_same_again(tmp_path: Path) -> None:
-    names = [path.name for path in write_charts(samplers(charts=[curves(), terms()]), tmp_path)]
-    assert names == ["curves.svg", "curves-seconds.svg", "curves-loss.svg", "terms.svg"]
+    write_charts(samplers(charts=[curves(), terms()]), tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"curves.svg", "curves-seconds.svg", "curves-loss.svg", "terms.svg"}
     text = (tmp_path / "curves-loss.svg").read_text(encoding="utf-8")
     for label in ("ogbn-arxiv: through training", "training loss (log)", "Neighbour sampling", "epoch"):
         assert label in text

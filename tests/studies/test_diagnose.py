@@ -118,7 +118,7 @@ def test_along_adam_every_sampler_has_a_curve(tmp_path: Path) -> None:
 
 def test_curves_are_means_over_seeds_at_shares_of_the_training() -> None:
     def terms(r: float) -> ImplicitTerms:
-        return ImplicitTerms(1.0, 1.0, 0.5, 0.1, R=r, grad_norm_sq=2.0, batches=4, nodes=1.0, targets=1.0)
+        return ImplicitTerms(1.0, 1.0, 0.5, 0.1, R=r, grad_norm_sq=2.0, nodes=1.0, targets=1.0)
 
     runs = [[(epoch, terms(r)) for epoch, r in zip((0, 5, 10), own, strict=True)] for own in ((1, 3, 5), (3, 3, 7))]
     found = mean_terms(runs)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from handful.studies import Request, run_study
 from handful.studies.laws import BACKBONES, measure_structure, noisy_graph, tail_lines
 from handful.vocabulary import FLOWS, STRUCTURE
 from studies.smoke import GRAPH, check, smoke
+
+SEARCHES: dict[str, Any] = {"sources": 16, "sweeps": 4, "report": lambda m: None}
 
 
 @pytest.mark.slow
@@ -112,7 +115,7 @@ def test_tails_are_sums_from_the_right() -> None:
 
 
 def test_measures_for_every_m() -> None:
-    found = measure_structure(load(GRAPH), (1, 4), 1, seed=42)
+    found = measure_structure(load(GRAPH), (1, 4), 1, seed=42, **SEARCHES)
     check(found)
     assert [row["m"] for row in found.payload["parts"]] == [1, 4]
     whole = found.payload["parts"][0]
@@ -126,7 +129,9 @@ def test_measures_for_every_m() -> None:
 def test_a_progress_is_told_after_every_part_and_a_graph_without_labels_has_no_homophily() -> None:
     edges = np.random.default_rng(0).integers(0, 60, (2, 200))
     seen: list[int] = []
-    found = measure_structure(Graph.from_edge_index(edges, 60), [2, 3], 2, seed=0, report=seen.append)
+    found = measure_structure(
+        Graph.from_edge_index(edges, 60), [2, 3], 2, seed=0, sources=16, sweeps=4, report=seen.append
+    )
     assert sorted(seen) == [2] * 4 + [3] * 6
     assert "homophily" not in [row[0].text for row in found.tables[0].rows]
     check(found)
@@ -135,4 +140,4 @@ def test_a_progress_is_told_after_every_part_and_a_graph_without_labels_has_no_h
 def test_m_beyond_the_nodes_is_refused() -> None:
     for m in (0, 201):
         with pytest.raises(HandfulError, match=f"200, got {m}"):
-            measure_structure(make_graph(200), [1, m], 1, seed=0)
+            measure_structure(make_graph(200), [1, m], 1, seed=0, **SEARCHES)

@@ -72,7 +72,7 @@ def test_words_name_the_steadiest_and_the_nearest() -> None:
 
 def test_the_relation_is_a_correlation_of_ranks() -> None:
     def found(errors: list[float], variances: list[float]) -> float:
-        terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in variances]
+        terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1.0, 1.0) for R in variances]
         return relation([Diagnosis(FullGraph(), (t,), (e,)) for t, e in zip(terms, errors, strict=True)])
 
     assert found([0.1, 0.2, 0.3], [1e-5, 1e-3, 1.0]) == pytest.approx(1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from handful.convert import to_pyg
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, needing, unknown
 from handful.experiment import Experiment
 from handful.graph import Graph
 from handful.training.loss import node_loss
@@ -20,12 +20,10 @@ from handful.training.loss import node_loss
 
 def require_pyg(bench: str) -> Any:
     """The package ``torch_geometric``; if it is not installed, raise an error that shows the command to install it."""
-    try:
+    with needing(f"bench {bench} measures against PyG: pip install 'handful[pyg]'"):
         import torch_geometric.loader
         import torch_geometric.nn
         import torch_geometric.utils
-    except ImportError:
-        raise HandfulError(f"bench {bench} measures against PyG: pip install 'handful[pyg]'") from None
     return torch_geometric
 
 

@@ -144,11 +144,7 @@ def _use_threads(threads: int) -> int:
 
 def _beginning(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Shell completion: the names that start with the typed text."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name.removesuffix("…") for name in names if name.startswith(incomplete)]
-
-    return complete
+    return lambda incomplete: [name.removesuffix("…") for name in names if name.startswith(incomplete)]
 
 
 # -- the options ------------------------------------------------------------------------------------------------------

@@ -107,12 +107,8 @@ def _features(rows: TableFile, info: dict[str, Any], fractions_as_numbers: bool 
         normal = QuantileTransformer(n_quantiles=marks, output_distribution="normal", subsample=None, random_state=0)
         fill = SimpleImputer(strategy="most_frequent", keep_empty_features=True)
         one_hot = OneHotEncoder(drop="if_binary", sparse_output=False)
-        places, ends = list(range(len(names))), (len(numerical), len(numerical) + len(fractions))
-        encoder = make_column_transformer(
-            (make_pipeline(normal, fill), places[: ends[0]]),
-            (fill, places[ends[0] : ends[1]]),
-            (one_hot, places[ends[1] :]),
-        )
+        first, second, third = np.split(np.arange(len(names)), np.cumsum([len(numerical), len(fractions)]))
+        encoder = make_column_transformer((make_pipeline(normal, fill), first), (fill, second), (one_hot, third))
         return np.asarray(encoder.fit_transform(values), np.float32)
 
 

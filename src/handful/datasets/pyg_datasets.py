@@ -24,7 +24,7 @@ from handful.convert import from_pyg, split_fields, unused
 from handful.datasets.prepared import Built, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import draw_split
-from handful.errors import DatasetError, GraphError, blaming, readable, unknown
+from handful.errors import DatasetError, GraphError, blaming, needing, readable, unknown
 from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
@@ -57,10 +57,8 @@ def _load(query: Query) -> Graph:
 
 
 def _build(home: Path, kind: str, name: str) -> Built:
-    try:
+    with needing("data sets of PyG need PyG: pip install torch_geometric", DatasetError):
         from torch_geometric import datasets
-    except ImportError:
-        raise DatasetError("data sets of PyG need PyG: pip install torch_geometric") from None
     if kind not in datasets.__all__:
         raise DatasetError(unknown("data set in PyG", kind, datasets.__all__))
     cls: Any = getattr(datasets, kind)

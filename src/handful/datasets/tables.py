@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from handful.datasets.arrays import whole
-from handful.errors import DatasetError, first_line
+from handful.errors import DatasetError, first_line, needing
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 COMPRESSED = (".gz", ".bz2", ".zst")
@@ -42,13 +42,11 @@ dictionary.
 
 def arrow() -> Any:
     """Import pyarrow, which is an optional dependency."""
-    try:
+    with needing("CSV and Parquet files need pyarrow: pip install 'handful[parquet]'", DatasetError):
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
-    except ImportError:
-        raise DatasetError("CSV and Parquet files need pyarrow: pip install 'handful[parquet]'") from None
     return pyarrow
 
 

@@ -268,10 +268,8 @@ def arrange(model: nn.Module, devices: Sequence[torch.device], checkpoint_activa
     """
     if not isinstance(model, Network):
         if len(devices) > 1 or checkpoint_activations:
-            raise HandfulError(
-                f"several devices and activation checkpointing need a model of handful's own: "
-                f"the layers of a {type(model).__name__} cannot be seen"
-            )
+            what = "several devices and activation checkpointing need a model of handful's own"
+            raise HandfulError(f"{what}: the layers of a {type(model).__name__} cannot be seen")
         return model.to(devices[0])
     blocks = model.blocks()
     if len(devices) > len(blocks):

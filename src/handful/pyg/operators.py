@@ -158,9 +158,8 @@ def hetero_neighbor_sample(
     """``neighbor_sample`` for several node and edge types. The key of an edge type is ``source__relation__target``."""
     timed = node_time_dict is not None or edge_time_dict is not None
     _check(disjoint or not timed, "Temporal sampling needs to create disjoint subgraphs")
-    _check(
-        node_time_dict is None or edge_time_dict is None, "Only one of node-level or edge-level sampling is supported"
-    )
+    one_level = node_time_dict is None or edge_time_dict is None
+    _check(one_level, "Only one of node-level or edge-level sampling is supported")
     _check(edge_time_dict is None or seed_time_dict is not None, "Seed time needs to be specified")
     _check(edge_weight_dict is None or not timed, "Biased temporal sampling not yet supported")
     known_strategy = temporal_strategy in ("uniform", "last")

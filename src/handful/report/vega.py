@@ -126,17 +126,14 @@ def draw(chart: Chart, path: Path) -> None:
     write_aside(path, lambda aside: aside.write_bytes(data))
 
 
-def write_charts(finding: Finding, folder: Path) -> list[Path]:
+def write_charts(finding: Finding, folder: Path) -> None:
     """Draw every chart of ``finding`` into files in ``folder``: the first view, or all panels, as ``NAME.svg``. Each
     other view is drawn as ``NAME-VIEW.svg``.
     """
-    written = []
     for chart in finding.charts:
         for i, view in enumerate(chart.views[:1] if chart.together else chart.views):
             shown = replace(chart, views=[view, *(v for v in chart.views if v is not view)])
-            written.append(folder / f"{chart.name}{f'-{slug(view.name)}' if i else ''}.svg")
-            draw(shown, written[-1])
-    return written
+            draw(shown, folder / f"{chart.name}{f'-{slug(view.name)}' if i else ''}.svg")
 
 
 def slug(text: str) -> str:

@@ -34,12 +34,7 @@ Survivors = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def shard_batches(
-    graph: ShardedGraph,
-    sampler: Sampler,
-    seed: int,
-    epoch: int,
-    owner: Callable[[int], int],
-    trimmed: Trim = lambda sample: sample,
+    graph: ShardedGraph, sampler: Sampler, seed: int, epoch: int, owner: Callable[[int], int], trimmed: Trim
 ) -> Iterator[Batch | None]:
     """Yield, for each batch of an epoch, the batch if this rank computes it, and ``None`` otherwise.
 

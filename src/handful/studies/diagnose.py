@@ -74,10 +74,9 @@ def diagnose_samplers(
     if weights is not None:
         saved = read_saved_model(weights)
         if (saved.in_features, saved.out_features) != (graph.num_features, graph.num_outputs):
-            raise HandfulError(
-                f"{weights} maps {saved.in_features} features to {saved.out_features} outputs, and {graph.name} needs "
-                f"{graph.num_features} and {graph.num_outputs}: give the weights of a run on this graph"
-            )
+            maps = f"{weights} maps {saved.in_features} features to {saved.out_features} outputs"
+            needs = f"{graph.name} needs {graph.num_features} and {graph.num_outputs}"
+            raise HandfulError(f"{maps}, and {needs}: give the weights of a run on this graph")
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
         network = partial(read_saved_model, weights)
     if any(job.settings.label_features != "no" for job in jobs) or network().label_head is not None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, needing, unknown
 from handful.kernels.threads import get_threads
 
 EXECUTORS = ("local", "ray")
@@ -161,8 +161,6 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
 
 
 def _ray() -> Any:
-    try:
+    with needing("the executor ray needs Ray: pip install 'handful[ray]'"):
         import ray
-    except ImportError:
-        raise HandfulError("the executor ray needs Ray: pip install 'handful[ray]'") from None
     return ray

@@ -224,19 +224,13 @@ def tail_lines(m: int, law: np.ndarray, sampled: np.ndarray, color: int) -> list
 
 
 def measure_structure(
-    graph: Graph,
-    values: Sequence[int],
-    epochs: int,
-    seed: int,
-    sources: int = 16,
-    sweeps: int = 4,
-    report: Callable[[int], None] = lambda m: None,
+    graph: Graph, parts: Sequence[int], epochs: int, seed: int, sources: int, sweeps: int, report: Callable[[int], None]
 ) -> Finding:
-    """Measure the structure of a part for each m in ``values``, on ``epochs`` random partitions.
+    """Measure the structure of a part for each m in ``parts``, on ``epochs`` random partitions.
 
     Args:
         graph: a graph; its labels are used only for homophily.
-        values: the numbers of parts.
+        parts: the numbers of parts.
         epochs: the number of random partitions per m.
         seed: the seed of the partitions and of the sources.
         sources: the number of breadth-first searches from random nodes, per part.
@@ -244,10 +238,10 @@ def measure_structure(
             previous search.
         report: a progress function, which is called with m after every part.
     """
-    for m in values:
+    for m in parts:
         if not 1 <= m <= max(1, graph.num_nodes):
             raise HandfulError(f"parts: m lies between 1 and the number of nodes, {graph.num_nodes}, got {m}")
-    rows = structure(graph, values, epochs, seed, sources, sweeps, report)
+    rows = structure(graph, parts, epochs, seed, sources, sweeps, report)
     shown = [name for name in STRUCTURE if rows[0][name]["mean"] == rows[0][name]["mean"]]
     cells = [[Cell(STRUCTURE[name]), *(Cell(_text(row[name])) for row in rows)] for name in shown]
     heading = f"{graph.name} · a part of m, mean ± sd over {epochs} epoch{'s' * (epochs > 1)}"

@@ -127,9 +127,7 @@ def slope(steps: Sequence[float], errors: Sequence[float]) -> float:
     return float(np.polyfit(np.log(steps), np.log(errors), 1)[0])
 
 
-def backward_error(
-    losses: Sequence[Loss], w: Tensor, steps: Sequence[float] = STEPS, memory: Memory = SGD
-) -> BackwardError:
+def backward_error(losses: Sequence[Loss], w: Tensor, steps: Sequence[float], memory: Memory = SGD) -> BackwardError:
     """For each set of coefficients in ``readings``, measure the distance between the flow and the mean path of an
     optimiser, after one epoch.
 
@@ -140,7 +138,7 @@ def backward_error(
         memory: the moving averages of the optimiser; by default none, as for SGD.
 
     >>> smooth = [lambda w: torch.sin(w).sum(), lambda w: (w**2).sum(), lambda w: torch.exp(-w).sum()]
-    >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64))
+    >>> found = backward_error(smooth, torch.tensor([0.3, -0.2], dtype=torch.float64), STEPS)
     >>> {name: round(value) for name, value in found.slopes.items()}
     {'modified': 3, 'unmodified': 2, 'appendix_coefficient': 2}
     """

@@ -125,7 +125,7 @@ def relation(diagnoses: Sequence[Diagnosis]) -> float:
     these two quantities has the same value for all samplers.
 
     >>> import handful as hf
-    >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1, 1.0, 1.0) for R in (0.1, 0.2)]
+    >>> terms = [ImplicitTerms(1.0, 1.0, 0.0, 0.0, R, 1.0, 1.0, 1.0) for R in (0.1, 0.2)]
     >>> round(relation([Diagnosis(hf.FullGraph(), (t,), (error,)) for t, error in zip(terms, (0.3, 0.5))]), 6)
     1.0
     """
@@ -140,7 +140,7 @@ def in_words(diagnoses: Sequence[Diagnosis]) -> str:
     """A sentence that names the sampler with the least gradient variance, and the sampler with the least bias.
 
     >>> import handful as hf
-    >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, batches=1, nodes=1.0, targets=1.0)
+    >>> terms = ImplicitTerms(1.0, 1.1, 0.1, 0.0, R=0.5, grad_norm_sq=2.0, nodes=1.0, targets=1.0)
     >>> in_words([Diagnosis(hf.RandomNodes(2), (terms,))])
     "RNS has the least gradient variance, R = 0.5, and the loss nearest to the full graph's, 0.1 off."
     """

@@ -50,7 +50,6 @@ class ImplicitTerms:
     loss_variance: float
     R: float
     grad_norm_sq: float
-    batches: int
     nodes: float
     targets: float
     adam_norm: float = float("nan")
@@ -207,7 +206,6 @@ def implicit_terms(
         loss_variance=losses.variance,
         R=gradients.variance,
         grad_norm_sq=float(squares.sum()),
-        batches=batches,
         nodes=nodes / batches,
         targets=targets / batches,
         adam_norm=float((metric * squares).sum()),
@@ -267,7 +265,7 @@ def modified_loss(terms: ImplicitTerms, *, lr: float, momentum: float = 0.0, m: 
     """The loss that SGD with these settings minimises: L̃ = L̄ + a·‖∇L̄‖² + b·R, where a and b are the
     ``regulariser_coefficients``.
 
-    >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, batches=1, nodes=1.0, targets=1.0)
+    >>> terms = ImplicitTerms(1.0, 2.0, 1.0, 0.0, R=4.0, grad_norm_sq=8.0, nodes=1.0, targets=1.0)
     >>> modified_loss(terms, lr=1.0)
     5.0
     """

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from handful.graph import MASKS, Graph
-from handful.kernels.csr import class_edges
+from handful.kernels.csr import Array, class_edges
 from handful.kernels.traverse import sweep
 from handful.random import generator
 from handful.samplers.random_node import RandomNodes
@@ -65,7 +65,7 @@ class Statistics(PartStructure):
     """Whether the graph was undirected before ``to_undirected``."""
 
 
-def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -> tuple[float, float, float]:
+def homophilies(indptr: Array, indices: Array, y: Array | None) -> tuple[float, float, float]:
     """Edge, adjusted and unbiased homophily of an undirected graph, over the edges whose two ends have a label.
 
     c_k is the fraction of edges inside class k, D_k is the number of edge ends in class k, and M = Σ D_k:
@@ -103,12 +103,7 @@ def homophilies(indptr: np.ndarray, indices: np.ndarray, y: np.ndarray | None) -
 
 
 def part_structure(
-    indptr: np.ndarray,
-    indices: np.ndarray,
-    rng: np.random.Generator,
-    y: np.ndarray | None = None,
-    sources: int = 16,
-    sweeps: int = 4,
+    indptr: Array, indices: Array, rng: np.random.Generator, y: Array | None = None, sources: int = 16, sweeps: int = 4
 ) -> PartStructure:
     """Measure one graph. The CSR must contain both directions of every edge.
 
@@ -195,13 +190,7 @@ def statistics(graph: Graph, sources: int = 16, sweeps: int = 8, seed: int = 0) 
 
 
 def structure(
-    graph: Graph,
-    parts: Sequence[int],
-    epochs: int = 5,
-    seed: int = 42,
-    sources: int = 16,
-    sweeps: int = 4,
-    report: Callable[[int], None] = lambda m: None,
+    graph: Graph, parts: Sequence[int], epochs: int, seed: int, sources: int, sweeps: int, report: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     """Measure the structure of the parts for every m in ``parts``. The result is the mean and the standard deviation
     over ``epochs`` epochs.
@@ -219,7 +208,8 @@ def structure(
         report: called with m after each part.
 
     >>> ring = Graph.from_edge_index([[0, 1, 2, 3], [1, 2, 3, 0]])
-    >>> [(row["m"], row["nodes"]["mean"]) for row in structure(ring, [1, 2], epochs=2)]
+    >>> rows = structure(ring, [1, 2], epochs=2, seed=42, sources=16, sweeps=4, report=lambda m: None)
+    >>> [(row["m"], row["nodes"]["mean"]) for row in rows]
     [(1, 4.0), (2, 2.0)]
     """
     graph = graph.to_undirected().without_loops().coalesce()
@@ -244,6 +234,6 @@ def structure(
     return out
 
 
-def _classes(graph: Graph) -> np.ndarray | None:
+def _classes(graph: Graph) -> Array | None:
     """The labels of ``graph`` if they are classes, which homophily needs; otherwise ``None``."""
     return None if graph.y is None or graph.y.is_floating_point() else graph.y.cpu().numpy()

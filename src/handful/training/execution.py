@@ -176,10 +176,8 @@ def within(memory: int | str, sampler: Sampler, devices: set[torch.device], know
     """
     size, held = as_bytes(memory), anonymous()
     if not sampler.deals:
-        raise SamplerError(
-            f"memory is for epochs that are known when they begin, and {sampler} draws its batches one by one: "
-            "use sampler rns (without fraction) or cluster, or leave memory out"
-        )
+        why = f"memory is for epochs that are known when they begin, and {sampler} draws its batches one by one"
+        raise SamplerError(f"{why}: use sampler rns (without fraction) or cluster, or leave memory out")
     if any(device.type != "cpu" for device in devices):
         raise HandfulError("memory is that of the CPU: leave it out, or train there")
     if ranks.size() > 1:

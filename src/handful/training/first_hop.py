@@ -206,11 +206,7 @@ class Prepared(Sampler):
 
 
 def know(
-    graph: Graph,
-    model: nn.Module,
-    settings: Settings,
-    memory: int | str | None = None,
-    shared: bool = False,
+    graph: Graph, model: nn.Module, settings: Settings, memory: int | str | None = None, shared: bool = False
 ) -> Known:
     """Precompute the aggregated features of ``graph`` for the first layer of ``model``.
 

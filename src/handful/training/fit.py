@@ -179,8 +179,7 @@ def _share_run(run: Run | None, loop: Loop) -> Run:
     if ranks.size() == 1:
         assert run is not None
         return run
-    kept = {} if run is None else {**run.to_json(), "history": run.history, "dir": run.dir}
-    kept = ranks.broadcast(kept)
+    kept = ranks.broadcast({} if run is None else {**run.to_json(), "history": run.history, "dir": run.dir})
     loop.model.load_state_dict(ranks.broadcast_tensors(loop.model.state_dict()))
     return Run(**kept, model=loop.model)
 
@@ -341,10 +340,8 @@ def adapt_sampler(sampler: Sampler, kind: type[nn.Module], depth: int | None) ->
     """
     name = model_name(kind) or kind.__name__
     if sampler.layerwise and not (issubclass(kind, Network) and kind.sums_neighbors):
-        raise SamplerError(
-            f"{title(sampler.name)} cannot train {name}: its layers are weighted sums over nodes of their own. Use "
-            "model gcn, sage or graphland-sage, or another sampler"
-        )
+        why = f"{title(sampler.name)} cannot train {name}: its layers are weighted sums over nodes of their own"
+        raise SamplerError(f"{why}. Use model gcn, sage or graphland-sage, or another sampler")
     if issubclass(kind, Network) and kind.sees_all and not sampler.shared:
         raise SamplerError(f"{name} sees all nodes of a batch, and {sampler} trims them: use it without trimmed")
     return sampler if depth is None else sampler.for_depth(depth)
@@ -371,9 +368,7 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
         "seeds": [loop.seed],
         "device": ",".join(map(str, device_names(device))),
     }
-    objects: dict[str, Any] = {
-        name: name_of(one) if callable(one) else [float(w) for w in one] for name, one in own.items()
-    }
+    objects: dict[str, Any] = {name: name_of(one) if callable(one) else [*map(float, one)] for name, one in own.items()}
     # The result of a user's function is unknown, so the record describes the result.
     if "optimizer" in own:
         objects["made optimizer"] = {"class": name_of(loop.optimizer), **plain_part(loop.optimizer.defaults)}

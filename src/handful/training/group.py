@@ -137,8 +137,5 @@ class Statistics:
             buffer.copy_(values.view_as(buffer))
         for count, then in self.tracked:
             count.fill_(then + int(batches) - 1)
-        for name, (buffer, before) in self.others.items():
-            if not torch.equal(buffer, before):
-                raise HandfulError(
-                    f"the model changes its buffer {name} in training, which ranks cannot share: use one"
-                )
+        if odd := [name for name, (buffer, before) in self.others.items() if not torch.equal(buffer, before)]:
+            raise HandfulError(f"the model changes its buffer {odd[0]} in training, which ranks cannot share: use one")

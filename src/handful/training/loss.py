@@ -102,10 +102,8 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
     def losses(outputs: Tensor, y: Tensor) -> Tensor:
         width = outputs.shape[1] if outputs.ndim == 2 else 0
         if width < needed or (width > needed and kind in ("regression", "multilabel")):
-            raise HandfulError(
-                f"the model gives outputs of shape {tuple(outputs.shape)}, and the labels need (nodes, {needed}): "
-                "make it with graph.num_outputs outputs"
-            )
+            shapes = f"outputs of shape {tuple(outputs.shape)}, and the labels need (nodes, {needed})"
+            raise HandfulError(f"the model gives {shapes}: make it with graph.num_outputs outputs")
         if kind == "regression":
             mean, spread = units_on(device=y.device)
             y = (y - mean) / spread

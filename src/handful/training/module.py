@@ -106,10 +106,8 @@ def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Ten
             raise HandfulError(f"{kind} keeps the edges of its first batch for all others: make it with cached=False")
         nodes = getattr(layer, "num_nodes", None)
         if isinstance(nodes, int) and nodes != batch.num_nodes:
-            raise HandfulError(
-                f"{kind} has weights for each of {nodes} nodes, and this batch has {batch.num_nodes}, numbered anew: "
-                "train it on the full graph"
-            )
+            what = f"{kind} has weights for each of {nodes} nodes, and this batch has {batch.num_nodes}, numbered anew"
+            raise HandfulError(f"{what}: train it on the full graph")
     given = edge_arguments(model, batch, edges)
     if _takes_data(model):
         return given
@@ -118,12 +116,8 @@ def arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str, Ten
     if needed == {"batch"}:  # all nodes belong to one graph
         return given | {"batch": torch.zeros(batch.num_nodes, dtype=torch.int64, device=edges.device)}
     if needed or len(places) == 1:
-        asked = ", ".join(p.name for p in places)
-        name = type(_plain(model)).__name__
-        raise HandfulError(
-            f"{name}.forward asks for ({asked}), and fit gives it x, edge_index, and the edge_weight and edge_attr of "
-            "the graph"
-        )
+        asked = f"{type(_plain(model)).__name__}.forward asks for ({', '.join(p.name for p in places)})"
+        raise HandfulError(f"{asked}, and fit gives it x, edge_index, and the edge_weight and edge_attr of the graph")
     return given
 
 
@@ -158,10 +152,9 @@ def all_edges(model: nn.Module, batch: Batch) -> Adjacency:
         rows, edges = layer.num_targets, layer.num_edges
         same = rows <= first.num_targets and torch.equal(layer.indptr, first.indptr[: rows + 1])
         if layer.normalized or not same or not torch.equal(layer.indices, first.indices[:edges]):
-            raise HandfulError(
-                f"each layer of this batch has edges of its own, and {type(model).__name__} takes one edge_index: "
-                "use another sampler, or a module with `takes_batch = True`, which is called with the batch"
-            )
+            what = f"each layer of this batch has edges of its own, and {type(model).__name__} takes one edge_index"
+            advice = "use another sampler, or a module with `takes_batch = True`, which is called with the batch"
+            raise HandfulError(f"{what}: {advice}")
     return first
 
 
@@ -184,20 +177,17 @@ def edge_arguments(model: nn.Module, batch: Batch, edges: Adjacency) -> dict[str
     elif attr is not None and "edge_type" in names and attr.shape[1] == 1:
         given["edge_type"] = attr[:, 0].long()
     elif attr is not None:
-        raise HandfulError(
-            f"the edges of this graph have edge_attr, and {name}.forward takes none: give it that argument (GAT: "
-            "edge_dim), or leave it out, graph.replace(edge_attr=None)"
-        )
+        advice = "give it that argument (GAT: edge_dim), or leave it out, graph.replace(edge_attr=None)"
+        raise HandfulError(f"the edges of this graph have edge_attr, and {name}.forward takes none: {advice}")
     places = [one for one in ("edge_weight", "edge_attr") if one in names and one not in given]
     if weight is None:
         known = _parameters(model)
         places = [one for one in places if one in known and known[one].default is inspect.Parameter.empty]
         weight = torch.ones(edges.num_edges, device=edges.device)
     elif not places or (edges.normalized and places[0] != "edge_weight"):
-        raise HandfulError(
-            f"the edges of this batch have weights, and {name}.forward takes no edge_weight: it would train on another "
-            "graph. Give it that argument (GAT: edge_dim=1), or use no weights"
-        )
+        why = f"the edges of this batch have weights, and {name}.forward takes no edge_weight"
+        advice = "Give it that argument (GAT: edge_dim=1), or use no weights"
+        raise HandfulError(f"{why}: it would train on another graph. {advice}")
     for place in places[:1]:
         given[place] = weight.to(torch.float32).view((-1, 1) if place == "edge_attr" else (-1,))
     return given

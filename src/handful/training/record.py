@@ -220,9 +220,8 @@ class RunFolder:
             yield
         except (OSError, SafetensorError) as error:
             kept = "the last checkpoint is kept" if self.checkpoint.exists() else "there is no checkpoint yet"
-            raise RunError(
-                f"{what} could not be written to {self.path} ({error}): {kept}; make room there, then resume"
-            ) from None
+            lost = f"{what} could not be written to {self.path} ({error})"
+            raise RunError(f"{lost}: {kept}; make room there, then resume") from None
 
     def run(self) -> Run:
         """Read the result of a finished run."""
@@ -280,10 +279,9 @@ def read_config(path: Path) -> dict[str, Any]:
     """
     config = read_json(path)
     if (found := config.pop("format", None)) != FORMAT:
-        raise RunError(
-            f"{path} is not the configuration of a run of this version of handful (format {found}, not {FORMAT}): "
-            "train again in another folder, or use the version that made it"
-        )
+        what = f"the configuration of a run of this version of handful (format {found}, not {FORMAT})"
+        advice = "train again in another folder, or use the version that made it"
+        raise RunError(f"{path} is not {what}: {advice}")
     config.pop("environment", None)
     return config
 

@@ -151,13 +151,7 @@ class OnDisk(Chunks):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        room: int,
-        width: int,
-        edge_bytes: int,
-        safe: bool = False,
-        progress: Progress | None = None,
+        self, folder: Path, room: int, width: int, edge_bytes: int, safe: bool = False, progress: Progress | None = None
     ) -> None:
         self.folder, self.edge_bytes, self.safe = folder, edge_bytes, safe
         self.progress = progress or (lambda which, done, count: None)
@@ -184,10 +178,9 @@ class OnDisk(Chunks):
             end = bisect_right(range(adj.num_targets + 1), size(lo) + most, lo, key=size) - 1
             if end == lo:
                 needed = size(lo + 1) - size(lo)
-                raise HandfulError(
-                    f"the edges of node {lo} alone take {show_size(needed)}, and there is room for {show_size(most)}: "
-                    f"give {show_size(2 * (needed - most))} more memory"
-                )
+                sizes = f"{show_size(needed)}, and there is room for {show_size(most)}"
+                more = show_size(2 * (needed - most))
+                raise HandfulError(f"the edges of node {lo} alone take {sizes}: give {more} more memory")
             cuts.append(end)
         return cuts
 

@@ -40,9 +40,8 @@ class Tracker(Callback):
         try:
             self.library: Any = import_module(self.module)
         except ImportError as error:
-            raise HandfulError(
-                f"tracker '{self.extra}' is not installed ({error}): pip install 'handful[{self.extra}]'"
-            ) from None
+            what = f"tracker '{self.extra}' is not installed ({error})"
+            raise HandfulError(f"{what}: pip install 'handful[{self.extra}]'") from None
 
     def on_start(self, loop: Loop) -> None:
         """Open the tracker's run for this seed."""
