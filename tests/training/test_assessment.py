@@ -180,8 +180,14 @@ def test_a_calibration_is_the_minimum_of_its_loss(classes: int) -> None:
     result, chosen = assess_average(outputs, graph)
     assert chosen == decision
     assert result.calibration_error < 0.5 * plain.calibration_error  # type: ignore[operator]
-    guess = decision.pick(decision.values(averaged(outputs, decision)).numpy())[graph.test_mask]
-    assert result.metrics["accuracy"]["test"] == pytest.approx((guess == y[graph.test_mask]).mean())
+    for weight in (None, torch.linspace(0.5, 2, classes)):
+        result, decision = assess_average(outputs, graph, class_weight=weight)
+        guess = decision.pick(decision.values(averaged(outputs, decision)).numpy())[graph.test_mask]
+        assert result.metrics["accuracy"]["test"] == pytest.approx((guess == y[graph.test_mask]).mean())
+        each = np.mean([decision.values(one).numpy() for one in outputs], axis=0)  # as predict averages
+        assert np.allclose(decision.values(averaged(outputs, decision)).numpy(), each, atol=1e-6)
+    broken = [torch.full_like(outputs[0], float("nan"))]
+    assert calibrate(Decision.on(graph), broken, graph) == Decision.on(graph)
 
 
 def test_few_validation_nodes_calibrate_little() -> None:

@@ -145,8 +145,8 @@ def calibrate(decision: Decision, outputs: Sequence[Tensor], graph: Graph) -> De
 
     Let p_v be the probability of the true class of node v, averaged over the models. The result minimises the sum of
     −log p_v over (at most ``FITTED``) validation nodes, plus ½·(log² scale + Σ_k bias_k²), so that few nodes change
-    little. With bias 0, this is temperature scaling (Guo et al., 2017). Without validation nodes, and for other tasks
-    than classification, the result is ``decision``.
+    little. With bias 0, this is temperature scaling (Guo et al., 2017). Without validation nodes, for other tasks than
+    classification, and for outputs that are not finite, the result is ``decision``.
 
     Args:
         decision: the decision rule, without a calibration.
@@ -180,7 +180,8 @@ def calibrate(decision: Decision, outputs: Sequence[Tensor], graph: Graph) -> De
 
     with torch.enable_grad():
         optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return replace(decision, scale=float(scale.detach().exp()), bias=tuple(bias.detach().tolist()))
+    found = [float(scale.detach().exp()), *bias.detach().tolist()]
+    return replace(decision, scale=found[0], bias=tuple(found[1:])) if np.isfinite(found).all() else decision
 
 
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
