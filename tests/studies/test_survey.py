@@ -109,6 +109,17 @@ def test_the_search_for_best_settings_chooses_the_number_of_batches(tmp_path: Pa
     assert {len(entry.samplers) for entry in entries.values() if entry.column != "full"} == {len(TRIED)}
 
 
+@pytest.mark.slow
+def test_each_method_is_trained_with_its_best_settings(tmp_path: Path) -> None:
+    graph = "synthetic?nodes=120&degree=4&features=8&classes=3"
+    found = run_study("survey", Request(graph=graph, budget="smoke", epochs=2, tune_each=1, out=tmp_path, jobs=2))
+    check(found)
+    assert not found.failed
+    assert [cell["method"] for cell in found.payload["cells"]] == list(METHODS)
+    (table,) = found.details
+    assert len(table.rows) == len(METHODS)
+
+
 def test_our_methods_have_half_of_the_seconds_of_neighbour_sampling() -> None:
     every = {g: {**methods, "neighbor": [0.8, 0.8, 0.8]} for g, methods in FOUR.items()}
     (row,) = made(every).payload["half"]
