@@ -105,14 +105,12 @@ class OpenedRun:
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         if (self.path / DECISION).exists():
             kept: dict[str, Any] = {"scale": 1.0, "bias": (), **read_json(self.path / DECISION)}
-            weights, numbers = kept.get("class_weight"), [kept.get("threshold"), kept["scale"], *kept["bias"]]
-            if (
-                not all(isinstance(one, float) for one in [*numbers, *(weights or ())])
-                or not 0 <= kept["threshold"] <= 1
-            ):
+            weights, bias = kept.get("class_weight"), kept["bias"]
+            numbers = [kept.get("threshold"), kept["scale"], *bias, *(weights or ())]
+            if not (all(isinstance(one, float) for one in numbers) and 0 <= numbers[0] <= 1):
                 raise RunError(f"{self.path / DECISION} holds no decision rule: delete it")
             weights = None if weights is None else tuple(weights)
-            return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(kept["bias"]))
+            return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(bias))
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
         weights = tuple(self.encoding.get("balanced", ())) if balanced else None
@@ -343,9 +341,8 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     again = asked.with_(epochs=epochs, evaluate_every=epochs, patience=None)
     whole = graph.replace(train_mask=graph.labelled, val_mask=nobody, test_mask=nobody)
     again.run(opened.path / REFIT, resume=resume, graph=whole, **how)
-    trained = (
-        f"trained again on all {int(graph.labelled.sum()):,} labelled nodes for {epochs} epoch{'s' * (epochs > 1)}"
-    )
+    labels = f"all {int(graph.labelled.sum()):,} labelled nodes"
+    trained = f"trained again on {labels} for {epochs} epoch{'s' * (epochs > 1)}"
     return f"Predictions are by models that were {trained}; all figures here are of the models before that."
 
 

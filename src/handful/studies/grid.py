@@ -318,9 +318,6 @@ class Grid:
         facts, details = configurations(trained)
         cells = [{**e.facts, **self.outcomes[job].to_json(), "paper": e.paper} for job, e in self.entries.items()]
         kept = {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})}
-        tables, charts, failed = (
-            [*tables, *self.beside()],
-            [*charts, *curve_charts(trained if curves else [])],
-            tuple(self.failed),
-        )
+        drawn = curve_charts(trained if curves else [])
+        tables, charts, failed = [*tables, *self.beside()], [*charts, *drawn], tuple(self.failed)
         return Finding(name, tables[0].title, words, tables, charts, kept, facts, details, failed=failed)
