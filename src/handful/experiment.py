@@ -279,10 +279,8 @@ class Experiment:
         >>> [run.epochs for run in experiment.run().runs]
         [2, 2]
         """
-        if self.settings.label_features == "auto":
-            with ranks.agreed():
-                data = self.load(self.seeds[0]) if graph is None else with_task(graph, self.settings)
-                self = self.with_(settings=settle(self.settings, data, self.sampler))
+        with ranks.agreed():
+            self = self.settled(graph)
         folder = None if out is None or ranks.rank() > 0 else Path(out)
         runs: list[Run] = []
         with ExitStack() as stack:
@@ -303,6 +301,13 @@ class Experiment:
                 write_json(folder / SUMMARY, seal(summary.to_json()))
                 write_card(folder)
         return summary
+
+    def settled(self, graph: Graph | None = None) -> Experiment:
+        """This experiment with `yes` or `no` in place of a ``label_features`` of `auto`, for its graph or ``graph``."""
+        if self.settings.label_features != "auto":
+            return self
+        data = self.load(self.seeds[0]) if graph is None else with_task(graph, self.settings)
+        return self.with_(settings=settle(self.settings, data, self.sampler))
 
 
 def sampler_of(method: str, **options: Any) -> Sampler:

@@ -149,8 +149,8 @@ def saving(path: str | Path) -> Iterator[Folder]:
     _wait_until_settled(path, lambda: _refuse_other(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = sibling(path)
-    aside.mkdir()
     try:
+        aside.mkdir()  # a signal right after this also removes it
         folder = Folder(aside)
         yield folder
         folder.arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}

@@ -82,6 +82,7 @@ def test_an_epoch_of_batches_waits_for_a_gpu_a_few_times(
     graph = make_graph(14, degree=2, weighted=True)
     model, sampler = make_model("sage", 8, 4, hidden=8, layers=2, norm="ln"), RandomNodes(3, **options)
     list(sampler.sample(graph, 0, 0))  # what is found once for a graph is found here
+    graph.train_nodes  # noqa: B018
     with use("triton"), counted_waits() as waits:
         batches = list(gather(graph, sampler.sample(graph, 0, 0), model, trimmed))
     assert len(batches) == 3
@@ -91,7 +92,7 @@ def test_an_epoch_of_batches_waits_for_a_gpu_a_few_times(
 @pytest.mark.triton
 def test_an_epoch_of_training_waits_for_a_gpu_a_few_times() -> None:
     graph = make_graph(14, degree=2)
-    graph.has_loops  # noqa: B018
+    graph.has_loops, graph.train_nodes  # noqa: B018
     loop = begin(make_model("sage", 8, 4, hidden=8, layers=2, norm="ln"), graph, RandomNodes(2), Settings())
     with use("triton"), counted_waits() as waits:
         train_epoch(loop)

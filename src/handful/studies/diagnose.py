@@ -80,7 +80,7 @@ def diagnose_samplers(
         experiment = experiment.with_(model=model_name(saved), options=saved.options)
         network = partial(read_saved_model, weights)
     if any(job.settings.label_features != "no" for job in jobs) or network().label_head is not None:
-        raise HandfulError("diagnose has no label_features: leave them out, or give weights that were trained without")
+        raise HandfulError("diagnose has no label features: give weights that were trained with label_features='no'")
     samplers = [Prepared.of(job.sampler, graph, network(), job.settings) for job in jobs]
     result = diagnosis.diagnose(graph, samplers, network, batches, repeats, seed, report)
     shape = f"{experiment.model} {experiment.options['layers']}×{experiment.options['hidden']}"

@@ -103,6 +103,7 @@ def run_jobs(
     Raises:
         RunError: the folder of a job contains a different experiment or different data.
     """
+    jobs = {name: job.settled() for name, job in jobs.items()}
     for name, job in jobs.items():
         write_config(out / name / "config.json", job.to_json())
     waiting = [name for name in jobs if not (out / name / SUMMARY).exists()]

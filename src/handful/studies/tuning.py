@@ -184,7 +184,7 @@ def search(
     ``executor`` runs a trial as a job. The folder of a trial exists only during the trial. It is in ``out``, or among
     the temporary files if ``out`` is ``None``. Jobs do not use the storage, so other machines need no access to it.
     """
-    optuna, states = _optuna(), _optuna().trial.TrialState
+    optuna, states, experiment = _optuna(), _optuna().trial.TrialState, experiment.settled()
     seed = experiment.seeds[0]
     data = experiment.load(seed)
     study = open_study(experiment, data, storage, samplers)
