@@ -247,8 +247,9 @@ QUICK: dict[str, Any] = {"hidden": 128, "layers": 3, "epochs": 60, "lr": 0.01}
 values of m, and training takes only minutes.
 """
 RECOMMENDED: dict[str, Any] = {"first_hop": "auto", "mean_field": 3.0, "label_features": "auto"}
-"""The values of these settings in `handful train`, if the user sets neither a sampler nor a first hop nor a mean field.
-At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are as in the paper.
+"""The values of these settings in `handful train` and `parts`, if the user sets neither a sampler nor a first hop nor a
+mean field. At equal training time, these values are the best (docs/survey.md). The defaults of ``Settings`` are those
+of the paper.
 """
 ENOUGH: dict[str, Any] = {"patience": 8, "seeds": (42, 123, 456)}
 """The default ``patience`` and seeds of `handful train`; training on a graph of about 20,000 nodes takes a minute or

@@ -44,7 +44,7 @@ RUNS = {**QUICK, "evaluations": 20}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {**QUICK, **RECOMMENDED, **ENOUGH},
     "compare": RUNS,
-    "parts": {**RUNS, "seeds": PAPER_SEEDS[:3]},
+    "parts": {**RUNS, **RECOMMENDED, "seeds": PAPER_SEEDS[:3]},
     "tune": {"evaluations": RUNS["evaluations"]},
     "diagnose": {"hidden": 128, "layers": 3, "residual": False},
     "study": {"seeds": None},  # they depend on the budget
@@ -235,14 +235,14 @@ HOW = ("set", "sampler", "memory", "threads", "jobs", "executor", "out")
 """Shared options that are not arguments of the experiment."""
 
 
-def train_defaults(given: Given) -> dict[str, Any]:
-    """The defaults of `train` and `plan`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or λ. With a
-    memory budget, labels of neighbours are not features.
+def train_defaults(given: Given, command: str = "train") -> dict[str, Any]:
+    """The defaults of `train`, `plan` and `parts`, without ``RECOMMENDED`` if the user gives a sampler, a first hop or
+    λ. With a memory budget, labels of neighbours are not features.
     """
-    usual, names = DEFAULTS["train"], {*given, *parse_options(given.get("set", ()))}
+    usual, names = DEFAULTS[command], {*given, *parse_options(given.get("set", ()))}
     if names & {"sampler", "first_hop", "mean_field"}:
         usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
-    elif "memory" in names and "label_features" not in names:
+    elif command == "train" and "memory" in names and "label_features" not in names:
         note("with --memory, labels of neighbours are not features: --label-features no")
         usual = {**usual, "label_features": "no"}
     return usual

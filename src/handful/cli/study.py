@@ -74,7 +74,7 @@ def parts(given: p.Given, graph: p.Graph, most: Most = 64) -> Answer:
     from handful.studies import study_folder
     from handful.studies.parts import choose_parts
 
-    asked = p.with_split(p.make_experiment(graph, given, p.DEFAULTS["parts"]))
+    asked = p.with_split(p.make_experiment(graph, given, p.train_defaults(given, "parts")))
     folder = given.get("out") or study_folder("parts", graph, "auto")
     with Bar("epochs") as bar:
         result = choose_parts(asked, folder, most, given.get("memory"), bar.job)
