@@ -130,7 +130,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         (pa.array([[1.0], [1.0, 2.0]]), "row 2: 'c' has 2 values, and others have 1"),
         (pa.array([*map(str, range(40)), "k.A.", None, "?"]), r"row 41: 'c' is 'k.A.', and most are numbers.*row 43"),
         (pa.array([["x"]]), "holds lists of words: have them hashed"),
-        (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* have its words hashed"),
+        (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* hashed='c=512'"),
     ],
 )
 def test_what_cannot_be_encoded_is_said(column: Any, words: str) -> None:
@@ -198,6 +198,22 @@ def test_labels_of_another_table_are_known_by_name() -> None:
     assert schema.label_fields(rows(z=[1]), said.append) == {}
     assert fit_labels(rows(y=[10, 9, -1, None]), ["y"], "classification") == ("-1", "9", "10")
     assert fit_labels(rows(y=[True, False]), ["y"], "classification") == ("false", "true")
+
+
+def test_classes_that_are_true_and_false_are_as_in_the_file(tmp_path: Path) -> None:
+    def read(name: str, cells: str) -> TableFile:
+        (tmp_path / name).write_text("y,x\n" + "".join(f"{cell},1\n" for cell in cells.split(" ")))
+        return TableFile.open(tmp_path / name).read()
+
+    def classes(table: TableFile) -> tuple[str, ...]:
+        return fit_labels(table, ["y"], "classification")
+
+    table = read("a.csv", "True False  True")
+    schema = Schema("id", EDGES, labels=("y",), classes=classes(table))
+    assert schema.classes == ("False", "True")
+    for other in (table, rows(y=[True, False, None, True]), read("b.csv", "TRUE false  true")):
+        assert schema.label_fields(other, print)["y"].tolist() == [1, 0, -1, 1]
+    assert classes(read("c.csv", "True true false")) == ("false", "true")  # one class in two spellings
 
 
 def test_labels_that_are_numbers_or_many() -> None:

@@ -297,7 +297,8 @@ class Schema:
             named = {} if self.task == "regression" else {"num_classes": len(self.classes), "class_names": self.classes}
             return {"y": _targets(rows, self.labels, self.task), "task": self.task, **named}
         texts = _label_texts(rows, self.labels[0])[0]
-        places, unseen = _places(texts, self.classes)
+        boolean = arrow().types.is_boolean(rows.column(self.labels[0]).type)  # `True` and `true` are one class
+        places, unseen = _places(texts, tuple(map(str.lower, self.classes)) if boolean else self.classes)
         if len(unseen):
             say(f"{rows.path}: {len(unseen):,} labels are no class of the schema, such as '{unseen[0]}'")
         names = None if self.classes == tuple(map(str, range(len(self.classes)))) else self.classes
@@ -484,8 +485,8 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
     values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
-        different = f"column '{name}' has {len(values):,} different values"
-        raise rows.error(f"{different}, too many for a column each: ignore it, or have its words hashed")
+        different = f"column '{name}' has {len(values):,} different values, too many for a column each"
+        raise rows.error(f"{different}: give hashed='{name}=512' for its words, keep='{name}' or ignore='{name}'")
     return tuple(values)
 
 
@@ -523,6 +524,9 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
     texts, whole = _label_texts(rows, labels[0])
     known = texts.drop_null()
     values = known.unique().to_pylist()
+    if arrow().types.is_boolean(rows.column(labels[0]).type) and rows.delimiter is not None:
+        written = rows.written(labels).column(0).drop_null().unique().to_pylist()
+        values = written if len(written) == len(values) else values
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
         classes = f"'{labels[0]}' has {len(values):,} classes, nearly one per row"
         raise rows.error(f"{classes}: name another column as label, or give task='regression'")

@@ -225,11 +225,15 @@ class TableFile:
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
         if self.delimiter is None or not numbers:
             return self
-        cells = replace(self, table=None).read(numbers, pa.string()).table
+        cells = self.written(numbers)
         for name in numbers:
             if pa.compute.any(pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]")).as_py():
                 table = table.set_column(table.column_names.index(name), name, cells.column(name))
         return replace(self, table=table)
+
+    def written(self, names: Sequence[str]) -> Any:
+        """The columns ``names`` of a CSV file as text, as it is in the file."""
+        return replace(self, table=None).read(names, arrow().string()).table
 
     def is_identifier(self, name: str) -> bool:
         """Whether a column has more than ``SOME_ROWS`` values, and all of them are distinct and are whole numbers or
