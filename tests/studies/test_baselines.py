@@ -134,6 +134,49 @@ def test_wide_and_large_graphs_are_cut_and_that_is_said(monkeypatch: pytest.Monk
     assert "memory" in notes[0]
 
 
+def test_wide_sparse_features_keep_all_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sparse inputs of a linear model are those of a dense computation, and find what principal components lose."""
+    rng = np.random.default_rng(3)
+    monkeypatch.setattr(baselines, "COLUMNS", 8)
+    graph = looped()
+    x = np.where(rng.random((60, 40)) < 0.1, rng.random((60, 40)), 0).astype(np.float32)
+    made = _Columns(graph.replace(x=x))
+    own, near = (made.linear(which).toarray() for which in (False, True))
+    mean = np.zeros((60, 60), np.float32)
+    np.add.at(mean, tuple(graph.edge_index.numpy()[::-1]), graph.edge_weight.numpy())
+    mean /= np.maximum(mean.sum(1, keepdims=True), 1e-12)
+    fitted = graph.train_nodes.numpy()
+    blocks = [one * np.sqrt(8 / one[fitted].var(0).sum()) for one in (x, mean @ x, mean @ (mean @ x))]
+    assert np.allclose(own, blocks[0], atol=1e-4)
+    assert np.allclose(near, np.hstack([*blocks, made.around.numpy()]), atol=1e-4)
+    monkeypatch.setattr(baselines, "PRODUCTS", 10)
+    assert torch.equal(made.linear(True), made.table(True))
+
+    y = rng.integers(0, 2, 1000)
+    words = rng.random((1000, 400)) < 0.02  # two rare words decide; 8 components do not hold them
+    words[:, :2] |= np.eye(2, dtype=bool)[y]
+    wide = hf.Graph.from_edge_index([[0], [1]], 1000, y=y, x=words.astype(np.float32) * np.r_[0.2, 0.2, np.ones(398)])
+    wide = wide.replace(**hf.datasets.splits.random_split(1000, (0.5, 0.25, 0.25), 0))
+    tests = {one.name: one.test for one in run_baselines(wide, METRICS["accuracy"])[0]}
+    assert tests["logistic regression, own columns"] > 0.9
+
+
+def test_both_directions_of_the_edges_are_a_baseline_of_a_directed_graph() -> None:
+    """Edges begin at nodes without a training label, so that no label follows an edge."""
+    nodes = np.arange(400)
+    ends = np.stack([nodes[200:], nodes[:200]])
+    masks = {"train_mask": nodes < 200, "val_mask": (nodes >= 200) & (nodes < 300), "test_mask": nodes >= 300}
+    fields = {"x": np.zeros((400, 1)), "y": nodes % 2, **masks}
+    graph = Graph.from_edge_index(ends, 400, **fields)
+    metric = METRICS["accuracy"]
+    found = {one.name: one for one in run_baselines(graph, metric)[0]}
+    assert found["label propagation"].test == pytest.approx(0.5)
+    assert found[baselines.BOTH].test == 1
+    assert "--undirected" in say_added("SAGE", 0.6, 0.01, [*found.values()], metric)
+    assert "--undirected" not in say_added("SAGE", 0.6, 0.6, [*found.values()], metric)  # within the noise
+    assert baselines.BOTH not in [one.name for one in run_baselines(graph.to_undirected(), metric)[0]]
+
+
 def test_gradient_boosting_that_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "BOOSTED", 10)
     found, notes = run_baselines(make_graph(100), METRICS["accuracy"])

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from handful.convert import to_scipy
 from handful.files import seal, write_json
 from handful.finding import Table, text_table
 from handful.graph import Graph
@@ -40,6 +41,11 @@ COLUMNS = 256
 WIDEST = 1024
 LARGEST = 1 << 28
 """The maximum number of values in the feature matrix that includes the features of neighbours."""
+THIN = 0.2
+"""More than ``COLUMNS`` features stay as they are in linear models if at most this share of their values is not 0."""
+PRODUCTS = 1 << 27
+"""The maximum number of multiplications for the mean of such features over the neighbours."""
+BOTH = "label propagation, both directions"
 BOOSTED = 16_000_000
 """The maximum of training nodes × features × classes for gradient boosting, which takes about ten seconds then."""
 ROUNDS = 30
@@ -108,6 +114,8 @@ def _every(
     constant = {"regression": "mean", "multilabel": "share of each label"}.get(graph.kind, "majority class")
     yield constant, False, lambda: _outputs(prior(graph).expand(graph.num_nodes, -1), graph)
     yield "label propagation", True, lambda: _outputs(propagate_labels(graph), graph)
+    if not graph.undirected:
+        yield BOTH, True, lambda: _outputs(propagate_labels(graph.to_undirected()), graph)
     try:
         linear, boosted = _models(graph, balanced)
     except ImportError:
@@ -120,12 +128,14 @@ def _every(
         if near and not made.fits:
             notes.append("without neighbours' columns: they would take too much memory")
             return
-        yield f"{name}, {which}", near, partial(_best, linear, made, metric, made.table(near))
-        x = made.plain if not near and graph.num_features <= WIDEST else made.table(near)
-        if x.shape[1] * len(made.fitted) * graph.num_outputs > BOOSTED:
+        yield f"{name}, {which}", near, partial(_best, linear, made, metric, partial(made.linear, near))
+        plain = not near and graph.num_features <= WIDEST
+        width = graph.num_features if plain else min(COLUMNS, graph.num_features) * (3 if near else 1)
+        if width * len(made.fitted) * graph.num_outputs > BOOSTED:
             notes.append(f"without gradient boosting of {which}: it would take minutes")
         elif made.y.ndim == 1:
-            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, x)
+            table = (lambda: made.plain) if plain else partial(made.table, near)
+            yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, table)
 
 
 # -- columns ----------------------------------------------------------------------------------------------------------
@@ -155,6 +165,29 @@ class _Columns:
         """
         return self.with_neighbours if near else self.own
 
+    def linear(self, near: bool) -> Any:
+        """The inputs of a linear model: ``table(near)``; for wide features with many zeros, a sparse matrix of SciPy
+        with all columns, unless it needs more than ``PRODUCTS`` multiplications.
+
+        In the sparse matrix, each of x, A·x and A²·x is divided by a factor, so that its total variance is ``COLUMNS``,
+        as in ``table``.
+        """
+        from scipy.sparse import csr_array, hstack
+        from sklearn.preprocessing import normalize
+        from sklearn.utils.sparsefuncs import mean_variance_axis
+
+        x = self.plain
+        if x.shape[1] <= COLUMNS or int(x.count_nonzero()) > THIN * x.numel():
+            return self.table(near)
+        hops, mean = [csr_array(x.numpy())], normalize(to_scipy(self.graph).T.tocsr(), "l1")
+        for _ in range(2 if near else 0):
+            if int(np.diff(hops[-1].indptr)[mean.indices].sum()) > PRODUCTS:
+                return self.table(near)
+            hops.append(mean @ hops[-1])
+        variances = [mean_variance_axis(one[self.fitted.numpy()], 0)[1].sum() for one in hops]
+        blocks = [one * (COLUMNS / max(own, 1e-12)) ** 0.5 for one, own in zip(hops, variances, strict=True)]
+        return hstack([*blocks, *([csr_array(self.around.numpy())] if near else [])], format="csr")
+
     @property
     def plain(self) -> Tensor:
         """The features of the nodes as they are, in float32."""
@@ -181,9 +214,13 @@ class _Columns:
         ``neighbour_labels``.
         """
         hops = outputs_of(Aggregates(self.own.shape[1], 2, "mean"), self.graph.replace(x=self.own))
+        return torch.cat([*map(self._in_one_unit, hops.chunk(3, 1)), self.around], 1)
+
+    @cached_property
+    def around(self) -> Tensor:
+        """The degree and the result of ``neighbour_labels``, float32 ``(N, 2 + K)``."""
         degree = torch.log1p(full_adjacency(self.graph).degree.to(torch.float32))[:, None]
-        own, *more = (self._in_one_unit(block) for block in (*hops.chunk(3, 1), degree))
-        return torch.cat([own, *more, *neighbour_labels(self.graph)], 1)
+        return torch.cat([self._in_one_unit(degree), *neighbour_labels(self.graph)], 1)
 
     def _in_one_unit(self, x: Tensor) -> Tensor:
         """Shift each column of ``x`` to mean 0, and divide all columns by the same factor, so that their mean variance
@@ -270,27 +307,28 @@ def _models(graph: Graph, balanced: bool) -> tuple[list[Any], list[Any]]:
     return linear, [HistGradientBoostingClassifier(**few, class_weight=weight)]
 
 
-def _best(models: Sequence[Any], made: _Columns, metric: Metric, table: Tensor) -> Tensor:
-    """Fit all models, and return the outputs of the model with the best validation metric."""
+def _best(models: Sequence[Any], made: _Columns, metric: Metric, inputs: Callable[[], Any]) -> Tensor:
+    """Fit all models to ``inputs()``, and return the outputs of the model with the best validation metric."""
+    table = inputs()
     found = [_fitted(model, made, table) for model in models]
     values = [metric.of(outputs[made.val], made.graph, made.val) for outputs in found]
     best = reduce(lambda i, j: j if metric.better(values[j], than=values[i]) else i, range(len(found)))
     return found[best]
 
 
-def _fitted(model: Any, made: _Columns, table: Tensor) -> Tensor:
+def _fitted(model: Any, made: _Columns, table: Any) -> Tensor:
     """Fit a model, and return its outputs. Classes without training nodes get the probability ``FLOOR``."""
     from threadpoolctl import threadpool_limits
 
-    x = table.numpy().astype(np.float32 if made.classes else np.float64)
+    x = (table.numpy() if isinstance(table, Tensor) else table).astype(np.float32 if made.classes else np.float64)
     # More threads do not make such small models faster; on a busy machine, they make them slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on convergence: a baseline may stop early
-        model.fit(x[made.fitted], made.goal.numpy())
+        model.fit(x[made.fitted.numpy()], made.goal.numpy())
         values = torch.from_numpy(model.predict_proba(x) if made.classes else model.predict(x)).to(torch.float32)
     if not made.classes:
-        return _outputs(values.view(len(x), -1), made.graph)
-    result = torch.zeros(len(x), int(made.graph.num_classes or 2))
+        return _outputs(values.view(len(values), -1), made.graph)
+    result = torch.zeros(len(values), int(made.graph.num_classes or 2))
     result[:, model.classes_] = values
     return _outputs(result, made.graph)
 
@@ -335,9 +373,12 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     adds = f"adds {metric.apart(gain)} to" if gain > 0 else f"is {metric.apart(gain)} worse than"
     seeing = best_of([one for one in found if one.sees_graph] or [blind], metric)
     graph = max(above(test, blind.test), above(seeing.test, blind.test))
+    by_name = {one.name: one.test for one in found}
+    more = above(by_name[BOTH], by_name["label propagation"]) if BOTH in by_name else 0.0
+    turned = f" Both directions of the edges add {metric.apart(more)} to label propagation: import with --undirected."
     return (
         f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
         f"{best.name} ({metric.with_unit(best.test)} in {max(1, round(best.seconds))} s). "
         f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
         f"({metric.with_unit(blind.test)})." + f" Use {best.name} instead of {name}." * (gain < -half)
-    )
+    ) + turned * (more > half)
