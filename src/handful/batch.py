@@ -146,8 +146,7 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     assert graph.y is not None
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
-    attr = None if graph.edge_attr is None else _edge_attr(graph, sample)
-    return Batch(**vars(sample), x=x, y=y, edge_attr=attr)
+    return Batch(**vars(sample), x=x, y=y, edge_attr=None if graph.edge_attr is None else _edge_attr(graph, sample))
 
 
 def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:

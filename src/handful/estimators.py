@@ -69,9 +69,8 @@ class _NodeEstimator:
         own = ("graph", "settings", "validation")
         named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
         chosen = {name: value for name, value in named.items() if value is not None}
-        usual = {**QUICK, **RECOMMENDED, "label_features": "no", "patience": ENOUGH["patience"]}
-        if self.sampler != "rns" or {"first_hop", "mean_field"} & {*(self.settings or {})}:
-            usual = {name: value for name, value in usual.items() if name not in RECOMMENDED}
+        plain = self.sampler != "rns" or {"first_hop", "mean_field"} & {*(self.settings or {})}
+        usual = {**QUICK, **({} if plain else RECOMMENDED), "label_features": "no", "patience": ENOUGH["patience"]}
         known = {*SETTING_NAMES, *model_defaults(self.model)}
         usual = {name: value for name, value in usual.items() if name in known}
         experiment = Experiment(**usual | dict(self.settings or {}) | chosen)

@@ -302,8 +302,7 @@ def with_seconds(untimed: Plan, loop: Loop, scale: float) -> Plan:
     shape, graph, known = untimed.shape, loop.graph, loop.execution.known
 
     def batches(graph: Graph, known: Known | None) -> list[Batch]:
-        samples = loop.sampler.sample(graph, seed=0, epoch=0)
-        return list(gather(graph, samples, loop.model, loop.settings.trim, known))
+        return list(gather(graph, loop.sampler.sample(graph, seed=0, epoch=0), loop.model, loop.settings.trim, known))
 
     def making(graph: Graph, known: Known | None) -> float:
         cutting = cut_seconds(graph.num_nodes, untimed.m) * graph.num_edges if passes else 0.0

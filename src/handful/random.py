@@ -26,8 +26,7 @@ def derive_seed(seed: int, *keys: int) -> int:
     >>> derive_seed(42, 0) != derive_seed(42, 1), 0 <= derive_seed(42) < 2**63
     (True, True)
     """
-    state = _sequence(seed, keys).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
+    return int(_sequence(seed, keys).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _sequence(seed: int, keys: tuple[int, ...]) -> np.random.SeedSequence:

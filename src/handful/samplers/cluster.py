@@ -65,8 +65,7 @@ class Clusters(Sampler):
         return dealt_samples(graph, *self.deal(graph, seed, epoch))
 
     def deal(self, graph: Graph, seed: int, epoch: int) -> Deal:
-        clusters = partition(graph, self.clusters).cluster
-        return Deal(*deal_clusters(clusters, self.per_batch, generator(seed, epoch)))
+        return Deal(*deal_clusters(partition(graph, self.clusters).cluster, self.per_batch, generator(seed, epoch)))
 
 
 def deal_clusters(cluster: np.ndarray, per_batch: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:

@@ -136,5 +136,4 @@ def normalized(graph: Graph, nodes: np.ndarray, counts: Counts) -> Sample:
     adjacency = Adjacency(ends, sources, len(nodes), weight, has_loops=graph.has_loops, normalized=True)
     probability = np.maximum(counts.nodes[nodes], 1) / counts.subgraphs
     loss_weight = torch.from_numpy((1.0 / (len(graph.train_nodes) * probability)).astype(np.float32)).to(graph.device)
-    ids = torch.from_numpy(nodes).to(graph.device)
-    return training_sample(graph, ids, (adjacency.to(graph.device),), loss_weight)
+    return training_sample(graph, torch.from_numpy(nodes).to(graph.device), (adjacency.to(graph.device),), loss_weight)

@@ -51,8 +51,7 @@ def benchmark_model(dataset: str, sampler: str) -> tuple[str, dict[str, Any]]:
 
 def _of_tuned_gnn(dataset: str, model: str) -> dict[str, Any]:
     """The options of a model that are in tunedGNN's code but not in the paper."""
-    of_model = read_table("architectures", "tunedGNN models", model)
-    return {**read_table("architectures", "tunedGNN", dataset), **of_model}
+    return {**read_table("architectures", "tunedGNN", dataset), **read_table("architectures", "tunedGNN models", model)}
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
