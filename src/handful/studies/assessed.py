@@ -191,7 +191,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
             said.append(f"Seed {run.seed} diverged in epoch {run.diverged}: its result is of epoch {run.best_epoch}.")
     last = sum(run.best_epoch == summary.experiment.settings.epochs for run in summary.runs)
     if last > len(summary.runs) / 2:
-        said.append("Most seeds are best in the last epoch: more epochs may be better.")
+        said.append("The best epoch is the last one: more epochs may be better.")
     if len(summary.runs) == 2:
         said.append("± of two seeds is 12.7 standard errors wide: use three seeds or more.")
     return " ".join(said)

@@ -375,10 +375,12 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
     graph = max(above(test, blind.test), above(seeing.test, blind.test))
     by_name = {one.name: one.test for one in found}
     more = above(by_name[BOTH], by_name["label propagation"]) if BOTH in by_name else 0.0
-    turned = f" Both directions of the edges add {metric.apart(more)} to label propagation: import with --undirected."
+    advice = f" Use {best.name} instead of {name}." * (gain < -half)
+    if more > half:
+        advice = f" Both directions of edges add {metric.apart(more)} to label propagation: import with --undirected."
     return (
         f"{name} ({metric.with_unit(test)}) {'adds nothing to' if abs(gain) <= half else adds} the best baseline, "
         f"{best.name} ({metric.with_unit(best.test)} in {max(1, round(best.seconds))} s). "
         f"The graph adds {metric.apart(graph) if graph > half else 'nothing'} to {blind.name} "
-        f"({metric.with_unit(blind.test)})." + f" Use {best.name} instead of {name}." * (gain < -half)
-    ) + turned * (more > half)
+        f"({metric.with_unit(blind.test)}).{advice}"
+    )
