@@ -21,7 +21,7 @@ from handful.training.fit import SEED, begin
 from handful.training.inference import infer, outputs_of
 from handful.training.label_features import LabelHead, neighbour_counts
 from handful.training.loop import Loop
-from handful.training.record import load_model
+from handful.training.record import load_model, write_config
 
 SMALL: dict[str, Any] = {"hidden": 8, "layers": 2}
 HOW: dict[str, Any] = {"epochs": 4, "lr": 0.05, "label_features": True}
@@ -190,7 +190,8 @@ def test_auto_is_settled_by_the_graph_and_the_sampler(tmp_path: Path, capsys: py
         made = hf.Experiment(
             str(saved), **SMALL, epochs=1, label_features="auto", seeds=(1,), sampler=hf.RandomNodes(2)
         )
-        made.run(tmp_path / f"run-{found}")
+        write_config(tmp_path / f"run-{found}" / "config.json", made.settled().to_json())  # as for a job
+        made.run(tmp_path / f"run-{found}", resume=True)
         assert hf.open_run(tmp_path / f"run-{found}").experiment.settings.label_features == found
     with pytest.raises(HandfulError, match="memory"):  # a budget must not change the result
         hf.fit("sage", hf.load(tmp_path / "yes"), hf.RandomNodes(2), memory="64GiB", **how)
