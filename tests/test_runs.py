@@ -15,9 +15,13 @@ import torch
 from torch_geometric.nn import GraphSAGE
 
 import handful as hf
+from handful.experiment import SUMMARY
 from handful.graph import fingerprint
 from handful.runs import refit, run_folders
+from handful.studies.assessed import summary_finding
+from handful.studies.explain import moved_by
 from handful.training.metrics import METRICS, Metric
+from handful.training.record import load_model
 from scripts import script
 from small import BreakOff, small_sage, timeless
 
@@ -248,6 +252,42 @@ def test_a_refit_learns_from_all_labels(tmp_path: Path) -> None:
     after = hf.open_run(tmp_path / "run").predict_proba()
     assert np.allclose(after, expected, atol=1e-5)
     assert not np.allclose(after, before, atol=1e-3)
+
+
+def test_a_refit_predicts_with_all_labels_and_its_own_class_weights(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y, nodes = np.r_[rng.choice(3, 150, p=(0.6, 0.3, 0.1)), rng.choice(3, 150, p=(0.1, 0.3, 0.6))], np.arange(300)
+    masks = {"train_mask": nodes < 150, "val_mask": (nodes >= 150) & (nodes < 220), "test_mask": nodes >= 220}
+    ends = rng.integers(0, 300, (2, 900))
+    graph = hf.Graph.from_edge_index(ends, 300, x=rng.normal(size=(300, 4)), y=y, **masks).to_undirected()
+    how = {"hidden": 8, "layers": 2, "epochs": 3, "lr": 0.01, "sampler": hf.RandomNodes(2), "label_features": "yes"}
+    saved = hf.save(graph, tmp_path / "graph")
+    asked = hf.Experiment(saved, **how, class_weight="balanced", seeds=(1, 2))  # type: ignore[arg-type]
+    summary_finding(asked.run(tmp_path / "run"), tmp_path / "run", baselines=False)
+    before = hf.open_run(tmp_path / "run").decision
+    refit(hf.open_run(tmp_path / "run"))
+    opened = hf.open_run(tmp_path / "run")
+    counts, none = np.bincount(y, minlength=3), torch.zeros(300, dtype=torch.bool)
+    weights = counts.sum() / (3 * counts)
+    assert opened.decision.class_weight == pytest.approx(weights.tolist())
+    assert opened.decision.class_weight != before.class_weight
+    whole = graph.replace(train_mask=~none, val_mask=none, test_mask=none)
+    outputs = [hf.infer(load_model(folder.path), whole) - torch.tensor(np.log(weights)) for folder in opened.deployed]
+    expected = np.mean([torch.softmax(before.scale * one, 1).numpy() for one in outputs], axis=0)
+    assert np.allclose(opened.predict_proba(), expected, atol=1e-5)
+    assert set(opened.prediction(nodes="test").splits) == {"test"}
+    assert moved_by(opened, graph, 7, {})[1] == pytest.approx(100 * expected[7].max(), abs=1e-3)
+    (tmp_path / "run" / "refit" / SUMMARY).unlink()  # as after a kill: the models before the refit predict
+    assert [folder.path for folder in hf.open_run(tmp_path / "run").deployed] == [f.path for f in opened.folders]
+    assert hf.open_run(tmp_path / "run").decision == before
+
+
+def test_a_run_of_fit_decides_by_the_weights_of_its_loss(tmp_path: Path) -> None:
+    graph = hf.load("synthetic?nodes=300&degree=6&features=8&classes=2")
+    for name, given, weights in (("a", [1.0, 9.0], (1.0, 9.0)), ("b", "none", None)):
+        how = {"options": {"hidden": 4, "layers": 1}, "epochs": 1, "class_weight": given}
+        hf.fit("sage", graph, hf.RandomNodes(2), **how, out=tmp_path / name)  # type: ignore[arg-type]
+        assert hf.open_run(tmp_path / name).decision.class_weight == weights
 
 
 def test_a_run_of_an_experiment_decides_by_the_weights_of_its_loss(tmp_path: Path) -> None:

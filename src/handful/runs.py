@@ -21,10 +21,10 @@ from handful.datasets.schema import Say, Schema
 from handful.datasets.splits import draw_split
 from handful.datasets.tables import Source
 from handful.errors import RunError, readable
-from handful.experiment import Experiment
+from handful.experiment import SUMMARY, Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
-from handful.predict import Prediction, check_features, choose_nodes, predict
+from handful.predict import Prediction, check_features, choose_nodes, node_splits, predict
 from handful.samplers import FullGraph, Sampler
 from handful.storage import is_saved, open_graph
 from handful.training.assessment import Decision
@@ -87,11 +87,16 @@ class OpenedRun:
 
     @property
     def deployed(self) -> tuple[RunFolder, ...]:
-        """The folders of the models that make predictions: the models that were trained again on all labels, if there
-        are any; otherwise the models of all seeds.
+        """The folders of the models that make predictions: the models that were trained again on all labels, if all of
+        them have finished; otherwise the models of all seeds.
         """
         again = self.path / REFIT
-        return open_run(again).folders if (again / "config.json").exists() else self.folders
+        return open_run(again).folders if (again / SUMMARY).exists() else self.folders
+
+    def seen(self, graph: Graph) -> Graph:
+        """``graph`` with the labels that the models of ``deployed`` use as features: all labels after a refit."""
+        refitted = self.deployed != self.folders and graph.train_mask is not None
+        return training_on_all(graph) if refitted and self.model.label_head is not None else graph
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -100,9 +105,11 @@ class OpenedRun:
         """The decision rule for the predictions averaged over the seeds.
 
         If the assessment after training saved a rule, that rule is used. If no rule was saved, the rule uses the mean
-        of the thresholds of the seeds, and the class weights of the loss.
+        of the thresholds of the seeds, and the class weights of the loss. After a refit, the models have class weights
+        of their own, and the rule has no bias: it was fitted to models that had not learned from the validation nodes.
         """
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
+        own = Decision(kind, positive, 0.5, class_weights(self.deployed[0])).unweighted()
         if (self.path / DECISION).exists():
             kept: dict[str, Any] = {"scale": 1.0, "bias": (), **read_json(self.path / DECISION)}
             weights, bias = kept.get("class_weight"), kept["bias"]
@@ -110,11 +117,12 @@ class OpenedRun:
             if not (all(isinstance(one, float) for one in numbers) and 0 <= numbers[0] <= 1):
                 raise RunError(f"{self.path / DECISION} holds no decision rule: delete it")
             weights = None if weights is None else tuple(weights)
-            return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(bias))
+            if self.deployed == self.folders:
+                return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(bias))
+            by_f1 = self.experiment is not None and self.experiment.settings.threshold == "f1"
+            return replace(own, scale=kept["scale"], threshold=kept["threshold"] if by_f1 else own.threshold)
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
-        balanced = self.experiment is not None and self.experiment.settings.class_weight == "balanced"
-        weights = tuple(self.encoding.get("balanced", ())) if balanced else None
-        return Decision(kind, positive, fmean(thresholds or [0.5]), weights).unweighted()
+        return replace(own, threshold=fmean(thresholds or [0.5])).unweighted()
 
     @cached_property
     def encoding(self) -> dict[str, Any]:
@@ -247,7 +255,8 @@ class OpenedRun:
         picked = choose_nodes(data, nodes)
         decision = self.decision if threshold is None else replace(self.decision, threshold=threshold)
         how: dict[str, Any] = {"sampler": self.sampler, "memory": memory, "scratch": scratch, "progress": progress}
-        result = predict(models, data, picked, decision, self.encoding.get("class_names"), device, **how)
+        result = predict(models, self.seen(data), picked, decision, self.encoding.get("class_names"), device, **how)
+        result = replace(result, splits=node_splits(data, picked))
         return replace(result, embeddings=self.embed(data)[picked]) if embeddings else result
 
     def predict(self, graph: Graph | str | Path | None = None) -> np.ndarray:
@@ -320,6 +329,20 @@ def download_run(name: str) -> Path:
         return Path(snapshot_download(name))
 
 
+def class_weights(folder: RunFolder) -> tuple[float, ...] | None:
+    """The class weights of the loss of a run; ``None`` if the classes had no weights."""
+    config, own = read_config(folder.config), None
+    if config.get("settings", {}).get("class_weight") == "balanced":
+        own = read_encoding(folder).get("balanced")
+    return tuple(config.get("own", {}).get("class_weight") or own or ()) or None
+
+
+def training_on_all(graph: Graph) -> Graph:
+    """``graph`` with all labelled nodes as training nodes."""
+    nobody = torch.zeros_like(graph.labelled)
+    return graph.replace(train_mask=graph.labelled, val_mask=nobody, test_mask=nobody)
+
+
 def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     """Train the experiment of a run again, on all labelled nodes. The number of epochs is the median of the seeds' best
     epochs.
@@ -335,13 +358,11 @@ def refit(opened: OpenedRun, resume: bool = False, **how: Any) -> str:
     asked = opened.experiment
     if asked is None:
         raise RunError(f"{opened.path} does not name its graph: a run of `handful train` or of an experiment does")
-    graph = asked.load(opened.seed)
-    nobody = torch.zeros_like(graph.labelled)
+    whole = training_on_all(asked.load(opened.seed))
     epochs = max(1, round(median(run.best_epoch for run in opened.results)))
     again = asked.with_(epochs=epochs, evaluate_every=epochs, patience=None)
-    whole = graph.replace(train_mask=graph.labelled, val_mask=nobody, test_mask=nobody)
     again.run(opened.path / REFIT, resume=resume, graph=whole, **how)
-    labels = f"all {int(graph.labelled.sum()):,} labelled nodes"
+    labels = f"all {int(whole.labelled.sum()):,} labelled nodes"
     trained = f"trained again on {labels} for {epochs} epoch{'s' * (epochs > 1)}"
     return f"Predictions are by models that were {trained}; all figures here are of the models before that."
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from handful import import_tables
-from handful.datasets.schema import Schema
+from handful.datasets.edge_columns import edge_means
+from handful.datasets.schema import Column, Edges, Schema
 from handful.errors import DatasetError
 
 SOURCE, TARGET = [0, 0, 1, 2, 2, 2], [1, 2, 2, 0, 0, 1]
@@ -51,6 +52,13 @@ def test_numbers_are_their_means_over_the_edges_of_each_side(undirected: bool) -
         assert graph.x[:, at + 2].tolist() == [0, 0, 0, 1]  # u3 has no edges: the last of two indicators marks it
         at += 2 + column.indicator
     assert at > 1
+
+
+def test_a_loop_of_an_undirected_graph_counts_once() -> None:
+    column, ends = Column("amount", "number"), np.array([[0, 0], [0, 1]])
+    for undirected, mean in ((True, [5.5, 1.0, None]), (False, [5.5, None, None])):
+        schema = Schema("id", Edges("source", "target", undirected=undirected), columns=(column,))
+        assert next(iter(edge_means(schema, np.array([[10.0], [1.0]]), ends, 3).values())).to_pylist() == mean
 
 
 def test_categories_are_shares_and_dates_are_days() -> None:

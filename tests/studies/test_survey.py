@@ -35,6 +35,7 @@ def made(
     tests: dict[str, dict[str, list[float] | None]],
     missing: dict[str, str] | None = None,
     metric: str = "accuracy",
+    seconds: dict[str, float] | None = None,
     **request: Any,
 ) -> Finding:
     """The finding of made-up tests by graph, method and seed; ``None`` where a job failed."""
@@ -45,7 +46,8 @@ def made(
             for method, seeds in methods.items():
                 name = f"{graph}-{method}"
                 entries[name] = Entry(MADE, graph, method, facts={"name": graph, "method": method, "epochs": 2})
-                outcomes[name] = made_outcome(name, seeds, folder=Path(folder), metric=metric)
+                spent = {"train_seconds": (seconds or {}).get(method, 1.0)}
+                outcomes[name] = made_outcome(name, seeds, folder=Path(folder), metric=metric, **spent)
         asked = Request(budget="smoke", seeds=(1, 2, 3), **request)
         return survey_finding(asked, Grid(entries, outcomes), missing or {})
 
@@ -125,6 +127,11 @@ def test_our_methods_have_half_of_the_seconds_of_neighbour_sampling() -> None:
     (row,) = made(every).payload["half"]
     assert (row["ours"], row["method"]) == (OURS[0], "neighbor")
     assert row["points"] == pytest.approx(100 * (np.mean(FOUR["g0"][OURS[0]]) - 0.8))
+
+
+def test_equal_seconds_are_those_of_neighbour_sampling_even_if_another_method_is_slower() -> None:
+    slow = {"neighbor": 4.0, "ladies": 10.0, "rns": 2.0, OURS[0]: 2.0}
+    assert made({"g": {name: [0.9, 0.9, 0.9] for name in slow}}, seconds=slow).payload["seconds"] == {"g": 4.0}
 
 
 def test_a_limit_of_seconds_cuts_all_methods_but_those_without_a_limit() -> None:

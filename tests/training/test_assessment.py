@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -188,6 +190,28 @@ def test_a_calibration_is_the_minimum_of_its_loss(classes: int) -> None:
         assert np.allclose(decision.values(averaged(outputs, decision)).numpy(), each, atol=1e-6)
     broken = [torch.full_like(outputs[0], float("nan"))]
     assert calibrate(Decision.on(graph), broken, graph) == Decision.on(graph)
+
+
+def test_a_class_without_training_nodes_is_measured_as_it_is_predicted() -> None:
+    rng = np.random.default_rng(4)
+    y = rng.integers(0, 3, 600)
+    y[np.arange(600) % 3 == 0] %= 2  # no training node is of class 2
+    graph, outputs = labelled(y, num_classes=3), [torch.from_numpy(rng.normal(size=(600, 3)) + np.eye(3)[y])]
+    found, decision = assess_average(outputs, graph, class_weight=torch.tensor([1.2, 0.8, 0.0]))
+    picked = decision.pick(decision.values(averaged(outputs, decision)).numpy())[graph.test_mask]
+    right = (picked == y[graph.test_mask]).mean()
+    assert found.metrics["accuracy"]["test"] == pytest.approx(right)
+    assert np.trace(found.confusion) / np.sum(found.confusion) == pytest.approx(right)
+    assert (picked == 2).any()
+
+
+def test_if_all_nodes_are_positive_no_node_is_at_the_threshold() -> None:
+    graph = labelled(np.ones(9, int), num_classes=2, positive=1)
+    limit = best_threshold(torch.zeros(3, 1), graph)
+    assert limit == pytest.approx(0.25)
+    decision = replace(Decision.on(graph), threshold=limit)
+    found = assessment(torch.zeros(9, 1), graph, decision)
+    assert found.metrics["f1"]["test"] == found.classes[1]["f1"] == 1
 
 
 def test_few_validation_nodes_calibrate_little() -> None:

@@ -54,6 +54,7 @@ def predict(
     seeds.
     """
     from handful.predict import choose_nodes
+    from handful.runs import REFIT
     from handful.training.streamed import forget
 
     memory, to, scratch = given.get("memory"), given.get("out"), given.get("scratch")
@@ -93,6 +94,8 @@ def predict(
         forget(scratch)
     if opened.deployed != opened.folders:
         note("the models were trained on all labels: their accuracy on this graph does not hold for new nodes")
+    elif (opened.path / REFIT).exists():
+        note(f"the refit has not finished, so the models before it predict: finish it, or delete {opened.path / REFIT}")
     if graph is None and opened.own_splits:
         note(f"each seed has its own split; this is the split of seed {opened.seed}. Others train on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}

@@ -24,7 +24,9 @@ def edge_means(schema: Schema, x: np.ndarray, ends: np.ndarray, nodes: int) -> d
         ends: ``(2, E)``, the sources and targets; nodes with an id of ``nodes`` or more have no row in the node table.
         nodes: the number of rows of the node table.
     """
-    sides = {"edges": ends} if schema.edges.undirected else {"edges out": ends[:1], "edges in": ends[1:]}
+    sides = {"edges out": ends[:1], "edges in": ends[1:]}
+    if schema.edges.undirected:  # a self-loop counts once
+        sides = {"edges": np.stack([ends[0], np.where(ends[0] == ends[1], nodes, ends[1])])}
     result = {}
     for side, places in sides.items():
         means, count = mean_of_edges(places, x.T, nodes)

@@ -184,8 +184,11 @@ class _Columns:
             if int(np.diff(hops[-1].indptr)[mean.indices].sum()) > PRODUCTS:
                 return self.table(near)
             hops.append(mean @ hops[-1])
+            if hops[-1].nnz > LARGEST // 8:
+                return self.table(near)
         variances = [mean_variance_axis(one[self.fitted.numpy()], 0)[1].sum() for one in hops]
-        blocks = [one * (COLUMNS / max(own, 1e-12)) ** 0.5 for one, own in zip(hops, variances, strict=True)]
+        scales = np.sqrt(COLUMNS / np.maximum(variances, 1e-12)).astype(np.float32)
+        blocks = [one * scale for one, scale in zip(hops, scales, strict=True)]
         return hstack([*blocks, *([csr_array(self.around.numpy())] if near else [])], format="csr")
 
     @property
@@ -320,7 +323,8 @@ def _fitted(model: Any, made: _Columns, table: Any) -> Tensor:
     """Fit a model, and return its outputs. Classes without training nodes get the probability ``FLOOR``."""
     from threadpoolctl import threadpool_limits
 
-    x = (table.numpy() if isinstance(table, Tensor) else table).astype(np.float32 if made.classes else np.float64)
+    x, kind = table.numpy() if isinstance(table, Tensor) else table, np.float32 if made.classes else np.float64
+    x = x.astype(kind, copy=False)
     # More threads do not make such small models faster; on a busy machine, they make them slower.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on convergence: a baseline may stop early

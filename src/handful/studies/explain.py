@@ -137,6 +137,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     neighbours are measured, those with the largest edge weights first. A neighbour is named by its id and its label, if
     known.
     """
+    graph = opened.seen(graph)
     assert graph.x is not None
     assert graph.y is not None
     is_class = graph.kind != "regression"

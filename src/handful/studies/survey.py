@@ -2,8 +2,8 @@
 
 All methods train the same GraphSAGE with the same settings, in about ``STEPS`` batches per epoch (full-graph training
 has one batch). Methods train for ``LONGER`` times the epochs of the comparison, so that the same records give three
-results: the metric after equal epochs; the metric after the time that the slowest method needs for these epochs; and
-the metric of our methods after ``HALF`` of the time of neighbour sampling. If ``tune_each`` is given, there is another
+results: the metric after equal epochs; the metric after the time that neighbour sampling needs for these epochs; and
+the metric of our methods after ``HALF`` of this time. If ``tune_each`` is given, there is another
 result instead: the metric of each method with its best settings. The validation metric chooses the learning rate,
 dropout, weight decay, number of batches and epoch. Graphs whose files are missing are left out, and the finding lists
 them.
@@ -42,8 +42,8 @@ OURS = ("rns-mean-field", "rns-labels")
 RIVAL, HALF = "neighbor", 0.5
 """The method that our methods are compared with after this fraction of its time."""
 LONGER, ONCE = 3, (RIVAL,)
-"""Most methods train for ``LONGER`` times the epochs of the comparison. The slowest methods, ``ONCE``, train only for
-the epochs of the comparison.
+"""Most methods train for ``LONGER`` times the epochs of the comparison. The methods ``ONCE``, whose time is the limit
+of the others, train only for the epochs of the comparison.
 """
 TUNED, PATIENCE, TRIED = 7.5, 10, (2, 4, 8, 16)
 """For the best settings, all methods train for up to ``TUNED`` times the epochs of the comparison. Training stops after
@@ -166,9 +166,10 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
     heading = f"{len(graphs)} graphs · {len(methods)} methods · {len(request.seeds)} seeds"
     epochs = {entry.row: entry.facts["epochs"] for entry in grid.entries.values()}
     taken = {graph: {m: grid.mean(graph, m, "epoch_seconds") or 0.0 for m in methods} for graph in graphs}
-    limits = {graph: epochs[graph] * (max(taken[graph].values()) or inf) for graph in graphs}
-    cuts = {"equal epochs": ("epoch", epochs), "equal seconds": ("train_seconds", limits)}
-    questions = {question: cut_grid(grid, *cut) for question, cut in cuts.items()}
+    rival = {graph: own.get(RIVAL) or max(own.values()) or inf for graph, own in taken.items()}
+    limits = {graph: epochs[graph] * rival[graph] for graph in graphs}
+    timed = cut_grid(grid, "train_seconds", limits, ONCE)
+    questions = {"equal epochs": cut_grid(grid, "epoch", epochs), "equal seconds": timed}
     if request.tune_each:
         questions = {"best settings": grid}
     said, tables, charts, payload = [], [], [], {"left_out": missing, "seeds": list(request.seeds), "seconds": limits}
@@ -183,8 +184,7 @@ def survey_finding(request: Request, grid: Grid, missing: dict[str, str]) -> Fin
         charts.append(difference_chart(question, one))
         payload[question] = {"ranks": ranks, "against": against}
     if RIVAL in methods and not request.tune_each:
-        halves = {graph: HALF * epochs[graph] * (taken[graph][RIVAL] or inf) for graph in graphs}
-        half = cut_grid(grid, "train_seconds", halves, [RIVAL])
+        half = cut_grid(grid, "train_seconds", {graph: HALF * limit for graph, limit in limits.items()}, ONCE)
         payload["half"] = against = [row for ours in OURS for row in compare_method(half, ours, [RIVAL])]
         tables.append(versus_table(f"{HALF:g} of its seconds", against))
     tables.append(cost_table(grid))

@@ -132,7 +132,9 @@ class Decision:
         """int64 ``(n,)``: the predicted class, from the probability of each class."""
         if self.kind == "binary":
             return np.where(values[:, self.positive] >= self.threshold, self.positive, 1 - self.positive)
-        return (values if self.class_weight is None else values * np.array(self.class_weight)).argmax(1)  # type: ignore[no-any-return]
+        if self.class_weight is not None:  # as in ``shift``, a weight of 0 has no effect
+            values = values * [weight or 1.0 for weight in self.class_weight]
+        return values.argmax(1)  # type: ignore[no-any-return]
 
 
 def _by_output(values: Tensor, width: int) -> Tensor:
@@ -187,8 +189,8 @@ def calibrate(decision: Decision, outputs: Sequence[Tensor], graph: Graph) -> De
 def best_threshold(outputs: Tensor, graph: Graph) -> float:
     """The decision threshold of the positive class that gives the best F1 on the validation nodes.
 
-    The threshold is the midpoint between two adjacent probabilities. If no validation node is positive, the threshold
-    is 0.5.
+    The threshold is the midpoint between two adjacent probabilities, or half of the smallest one. If no validation node
+    is positive, the threshold is 0.5.
 
     Args:
         outputs: ``(n, outputs)``, the outputs for the validation nodes, without class weights.
@@ -209,7 +211,7 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
         return 0.5
     distinct, hits, taken = curve(p, is_positive)
     at = int((2 * hits / (taken + hits[-1])).argmax())
-    return float(distinct[at : at + 2].mean())
+    return float(np.append(distinct, 0.0)[at : at + 2].mean())  # no node has exactly this probability
 
 
 # -- assessment -------------------------------------------------------------------------------------------------------
