@@ -165,8 +165,7 @@ class _NodeEstimator:
             raise HandfulError(f"graph '{graph.name}' has only the labels of fit: add test nodes, or use {bound}")
         measure = accuracy_score if is_classifier(self) else r2_score
         weight = None if sample_weight is None else np.asarray(sample_weight)[judged]
-        found = self._mean(graph, nodes).predicted
-        return float(measure(labels[judged], found[judged], sample_weight=weight))
+        return float(measure(labels[judged], self._mean(graph, nodes).predicted[judged], sample_weight=weight))
 
     def embed(self, X: Any) -> np.ndarray:
         """The embedding of every node, float32 ``(N, width)``: the input of the last layer, in the model of the first

@@ -233,8 +233,7 @@ def best_two(values: Sequence[float | None], highest: bool) -> list[int]:
     >>> best_two([3.0, 1.0, 2.0], highest=True)
     [1, 0, 2]
     """
-    known = {value for value in values if value is not None and value == value}
-    order = sorted(known, reverse=highest)[:2]
+    order = sorted({value for value in values if value is not None and value == value}, reverse=highest)[:2]
     return [order.index(v) + 1 if v in order else 0 for v in values]
 
 

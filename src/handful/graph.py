@@ -677,8 +677,7 @@ def _check_topology(graph: Graph) -> tuple[Tensor, Tensor]:
     # Kernels and caches rely on sorted rows.
     if graph.edge_weight is not None or graph.edge_attr is not None:
         raise GraphError("the sources of a row must ascend if edges have values: use Graph.from_edge_index")
-    ascending = csr.transpose(*csr.transpose(host, sources, n)[:2], n)[1]
-    return indptr, torch.from_numpy(ascending).to(indices.device)
+    return indptr, torch.from_numpy(csr.transpose(*csr.transpose(host, sources, n)[:2], n)[1]).to(indices.device)
 
 
 def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Tensor:

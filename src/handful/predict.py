@@ -356,8 +356,7 @@ def _labels(graph: Graph, nodes: np.ndarray, classes: tuple[str, ...], kind: Kin
     if y is None or y.dtype.kind == "f":
         return np.full(len(nodes), -1)
     place = {name: i for i, name in enumerate(classes)}
-    places = np.array([*(place.get(name, -1) for name in names), -1])
-    return places[y]  # type: ignore[no-any-return]
+    return np.array([*(place.get(name, -1) for name in names), -1])[y]  # type: ignore[no-any-return]
 
 
 def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -> np.ndarray:

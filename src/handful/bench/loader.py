@@ -99,8 +99,7 @@ def started_epoch(loader: Any, count: int = 6) -> float:
     second = perf_counter()
     for _ in range(count - 1):
         next(loop)
-    each = (perf_counter() - second) / (count - 1)
-    return second - start + each * (len(loader) - 1)
+    return second - start + (perf_counter() - second) / (count - 1) * (len(loader) - 1)
 
 
 def _extra_memory(run: Callable[[], float], graph: Graph) -> float:

@@ -31,8 +31,7 @@ def info(given: p.Given, graph: p.Graph, sources: Sources = 16, sweeps: Sweeps =
     from handful.theory.structure import statistics
 
     data = hf.load(graph, split=given.get("split"), root=given.get("root"), seed=seed)
-    found = asdict(statistics(data, sources, sweeps, seed))
-    result = {"graph": data.name, **found, "metric": data.metric}
+    result = {"graph": data.name, **asdict(statistics(data, sources, sweeps, seed)), "metric": data.metric}
     return Answer(result, [make_info_table(result)])
 
 

@@ -255,8 +255,7 @@ def make_experiment(graph: str, given: Given, usual: Mapping[str, Any] | None = 
     from handful.samplers import sampler_class
 
     name = given.get("sampler", "rns")
-    known = [field.name for field in fields(sampler_class(name))]
-    chosen, result = sort_options(given, [name], usual or {}, known)
+    chosen, result = sort_options(given, [name], usual or {}, [field.name for field in fields(sampler_class(name))])
     return hf.Experiment(graph, **{**chosen, "sampler": hf.make_sampler(name, **result[name]), **own})
 
 

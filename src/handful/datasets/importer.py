@@ -536,8 +536,7 @@ class _Reader:
         if known is None or pa.types.is_integer(known.type):
             with suppress(NotWholeError):
                 return scan(known, pa.int64())
-        ids = pa.array([]) if known is None else known
-        return scan(ids.cast(pa.string()), pa.string(), known is None)
+        return scan((pa.array([]) if known is None else known).cast(pa.string()), pa.string(), known is None)
 
     def _scan(self, table: TableFile, roles: Edges, known: Any, kind: Any, grows: bool = False) -> _Tables:
         pa, path, unknown = arrow(), table.path, self.how.unknown

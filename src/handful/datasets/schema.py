@@ -406,8 +406,7 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
         has = _hash_words(rows, name, how.widths[name])[fitted] != 0
         idf = np.log((1 + len(has)) / (1 + has.sum(axis=0))) + 1
         return Column(name, kind, size=len(idf), missing=missing, idf=tuple(map(float, idf)))
-    size = max(1, len(cells.drop_null()[0])) if kind == "vector" else 1
-    column = Column(name, kind, format=format, size=size)
+    column = Column(name, kind, format=format, size=max(1, len(cells.drop_null()[0])) if kind == "vector" else 1)
     values, absent = column.numbers(rows)
     if absent.all():
         return None

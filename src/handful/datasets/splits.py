@@ -212,8 +212,7 @@ def _every_nth(count: int, size: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _by_order(order: np.ndarray, num_nodes: int, shares: Shares) -> Masks:
-    cuts = np.cumsum(sizes(len(order), shares))
-    return _masks(np.split(order, cuts)[:3], num_nodes)
+    return _masks(np.split(order, np.cumsum(sizes(len(order), shares)))[:3], num_nodes)
 
 
 def _masks(groups: list[np.ndarray], num_nodes: int) -> Masks:

@@ -95,8 +95,7 @@ class BlockModel:
     @property
     def shares(self) -> Shares:
         """The fractions of training, validation and test nodes."""
-        rest = 1 - self.train - self.val
-        return self.train, self.val, rest if self.test is None else self.test
+        return self.train, self.val, 1 - self.train - self.val if self.test is None else self.test
 
 
 # -- edges ----------------------------------------------------------------------------------------------------------

@@ -176,8 +176,7 @@ class Backbone(Stack):
         self.embeds, self.last_gives_logits = input_projection, not output_projection
         self.dropout, self.input_dropout = dropout, input_dropout
         first = hidden if input_projection else in_features
-        last = hidden if output_projection else out_features
-        widths = [first, *[hidden] * (layers - 1), last]
+        widths = [first, *[hidden] * (layers - 1), (hidden if output_projection else out_features)]
         self.input_projection = nn.Linear(in_features, hidden) if input_projection else None
         self.output_projection = nn.Linear(hidden, out_features) if output_projection else None
         self.convs, self.skips, self.acts = (nn.ModuleList() for _ in range(3))

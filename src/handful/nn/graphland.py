@@ -27,8 +27,7 @@ class PairMLP(nn.Module):
 
     def forward(self, own: Tensor, mean: Tensor, drop: Callable[[int, Tensor], Tensor]) -> Tensor:
         of_own, of_mean = self.inner.weight.chunk(2, dim=1)  # so that [own ‖ mean] is never made
-        inner = add_linear(linear(own, of_own, self.inner.bias), mean, of_mean)
-        return drop(1, self.outer(F.gelu(drop(0, inner))))
+        return drop(1, self.outer(F.gelu(drop(0, add_linear(linear(own, of_own, self.inner.bias), mean, of_mean)))))
 
 
 class GraphLandSAGE(Stack):

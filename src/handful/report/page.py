@@ -96,8 +96,7 @@ def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
 @cache
 def _template() -> Template:
     """The template of the page."""
-    assets = PackageLoader("handful.report", "assets")
-    made = Environment(loader=assets, autoescape=True, undefined=StrictUndefined)
+    made = Environment(loader=PackageLoader("handful.report", "assets"), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
     return made.get_template("page.html.jinja")

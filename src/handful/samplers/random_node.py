@@ -144,8 +144,7 @@ def deal_stratified(stratum: np.ndarray, m: int, rng: np.random.Generator, drop_
 
     Return the part of each node.
     """
-    shuffled = rng.permutation(len(stratum))
-    kept = shuffled[len(stratum) % m if drop_last else 0 :]
+    kept = rng.permutation(len(stratum))[len(stratum) % m if drop_last else 0 :]
     part = np.full(len(stratum), m, part_dtype(m))
     round_robin = rng.permutation(m)[np.arange(len(kept)) % m]
     part[kept[np.argsort(stratum[kept], kind="stable")]] = round_robin

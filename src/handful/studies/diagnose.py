@@ -167,8 +167,7 @@ def implicit(request: Request) -> Finding:
         request.report(next(done), total, title(sampler.name))
 
     request.report(0, total, title(SAMPLERS[0]))
-    result = diagnose_samplers(experiments, amount["batches"], amount["seeds"], report=report)
-    return replace(result, name="implicit")
+    return replace(diagnose_samplers(experiments, amount["batches"], amount["seeds"], report=report), name="implicit")
 
 
 def along_adam(request: Request) -> Finding:

@@ -59,8 +59,7 @@ def noisy_graph(nodes: int, seed: int) -> Graph:
     y = rng.integers(0, 3, nodes)
     x = (rng.normal(size=(nodes, 4)) + y[:, None]).astype(np.float32)
     edges = rng.integers(0, nodes, (2, 4 * nodes))
-    train = rng.random(nodes) < 0.8
-    graph = Graph.from_edge_index(edges, nodes, x=x, y=y, train_mask=train, num_classes=3)
+    graph = Graph.from_edge_index(edges, nodes, x=x, y=y, train_mask=rng.random(nodes) < 0.8, num_classes=3)
     return graph.to_undirected().without_loops()
 
 

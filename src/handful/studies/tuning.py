@@ -75,8 +75,7 @@ def sampling_space(sampler: str, layers: int) -> list[Sampler]:
     'saint(roots=6000, length=2, coverage=50)'
     """
     make_sampler(sampler)  # an unknown name is an error that lists the samplers
-    space = presets.search_space(sampler)
-    fitted = [o | {"budget": [o["budget"][0]] * layers} if "budget" in o else o for o in space]
+    fitted = [o | {"budget": [o["budget"][0]] * layers} if "budget" in o else o for o in presets.search_space(sampler)]
     return [make_sampler(sampler, **options) for options in fitted]
 
 

@@ -141,8 +141,7 @@ def flat_gradient(loss: Tensor, model: nn.Module) -> Tensor:
     tensor([3., 4., 1.])
     """
     weights = [p for p in model.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, weights, materialize_grads=True)
-    return torch.cat([gradient.flatten() for gradient in gradients])
+    return torch.cat([gradient.flatten() for gradient in torch.autograd.grad(loss, weights, materialize_grads=True)])
 
 
 def full_loss(model: nn.Module, graph: Graph, sampler: Sampler = FullGraph()) -> float:  # noqa: B008  (frozen)

@@ -28,8 +28,7 @@ def empty_row_probability(nodes: int, parts: int, degree: int) -> float:
     >>> round(empty_row_probability(1000, 4, 3), 2)
     0.42
     """
-    sizes = block_sizes(nodes, parts)
-    return float(sum(size * hypergeometric(nodes, int(size), degree)[0] for size in sizes) / nodes)
+    return float(sum(size * hypergeometric(nodes, int(size), degree)[0] for size in block_sizes(nodes, parts)) / nodes)
 
 
 def expected_weights(nodes: int, block: int, degree: int, mean_field: float) -> tuple[float, float]:

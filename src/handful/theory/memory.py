@@ -65,8 +65,7 @@ class Memory:
     def coefficients(self, step: float, m: int) -> Coefficients:
         """The coefficients of the flow, if an epoch has m batches."""
         mean, spread = regulariser_coefficients(step * (1 - self.beta1), self.beta1, m)
-        second = 0.0 if self.eps is None else step / 4 * (1 + self.beta2) / (1 - self.beta2)
-        return Coefficients(mean, spread, second)
+        return Coefficients(mean, spread, 0.0 if self.eps is None else step / 4 * (1 + self.beta2) / (1 - self.beta2))
 
 
 SGD = Memory()

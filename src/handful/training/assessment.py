@@ -308,8 +308,7 @@ def averaged(outputs: Sequence[Tensor], decision: Decision) -> Tensor:
     do not include the class weights of the loss.
     """
     mean = average([decision.plain(one) for one in outputs], decision.kind)
-    width = mean.shape[1]
-    return (mean - decision.plain(torch.zeros(1, width))) / decision.scale
+    return (mean - decision.plain(torch.zeros(1, mean.shape[1]))) / decision.scale
 
 
 def assess_average(

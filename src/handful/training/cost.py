@@ -259,8 +259,7 @@ def peak_ram() -> int:
 
         memory = psutil.Process().memory_info()
         return int(getattr(memory, "peak_wset", memory.rss))
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def free_gpu(device: torch.device) -> int | None:

@@ -117,8 +117,7 @@ class WithinBudget(InMemory):
         def say(number: int, done: int, of: int) -> None:
             loop.notify("on_progress", f"evaluating, pass {number}", done / of)
 
-        graph = widened(loop.graph, self.known)
-        return infer(model, graph, sampler=loop.sampler, memory=self.memory, progress=say)
+        return infer(model, widened(loop.graph, self.known), sampler=loop.sampler, memory=self.memory, progress=say)
 
 
 @dataclass
@@ -138,8 +137,7 @@ class OverShards:
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
         """As in ``InMemory``."""
         cut = trimmer(loop.model, loop.settings.trim, self.known)
-        batches = shard_batches(self.wide, loop.sampler, loop.seed, loop.epoch, owner(loop), cut)
-        return expanded(batches, self.known)
+        return expanded(shard_batches(self.wide, loop.sampler, loop.seed, loop.epoch, owner(loop), cut), self.known)
 
     def outputs(self, loop: Loop) -> tuple[Tensor, Tensor]:
         """As in ``InMemory``, but the outputs are always exact. Every rank computes the outputs of its own nodes, and

@@ -154,8 +154,7 @@ def train_and_evaluate(loop: Loop) -> dict[str, Any] | None:
     began = time.perf_counter()
     train_epoch(loop)
     loop.train_seconds += time.perf_counter() - began
-    last = loop.epoch == loop.settings.epochs or loop.stopped
-    due = last or loop.epoch % loop.settings.evaluate_every == 0
+    due = loop.stopped or loop.epoch == loop.settings.epochs or loop.epoch % loop.settings.evaluate_every == 0
     measured = evaluate(loop) if due else None
     loop.seconds += time.perf_counter() - began
     return None if measured is None else note(loop, *measured)
@@ -252,8 +251,7 @@ def evaluate(loop: Loop) -> tuple[float, float]:
     graph = loop.graph.judged
     assert graph.val_mask is not None
     val = graph.val_mask[nodes]  # all others are test nodes
-    judged = [float(loop.metric.of(outputs[mask], graph, nodes[mask])) for mask in (val, ~val)]
-    return tuple(ranks.broadcast(judged))
+    return tuple(ranks.broadcast([float(loop.metric.of(outputs[mask], graph, nodes[mask])) for mask in (val, ~val)]))
 
 
 def divergence(loop: Loop, how: str) -> DivergedError:
