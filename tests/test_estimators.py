@@ -86,6 +86,8 @@ def test_tables_are_encoded_by_the_first(tmp_path: Path) -> None:
     edges = pa.table({"source": [f"n{i}" for i in range(59)], "target": [f"n{i + 1}" for i in range(59)]})
     classifier = hf.NodeClassifier(**SMALL).fit((edges, nodes))  # type: ignore[arg-type]
     assert classifier.classes_.tolist() == ["u", "v", "w"]
+    columns = hf.NodeClassifier(**SMALL).fit((edges.to_pydict(), nodes.to_pydict()))  # type: ignore[arg-type]
+    assert columns.classes_.tolist() == ["u", "v", "w"]
     turned = nodes.select(["size", "kind", "id"]).slice(10, 30)
     inside = edges.slice(10, 29)
     first = classifier.predict((inside, turned))

@@ -76,8 +76,7 @@ class Sample:
         extra = depth - drawn
         if extra > 0 and self.layers[0].normalized:
             raise SamplerError(f"this sampler draws {drawn} layers and the model has {depth}: make them equal")
-        first = (self.layers[0].square(),) * extra if extra > 0 else ()
-        return first + self.layers[max(0, -extra) :]
+        return ((self.layers[0].square(),) * extra if extra > 0 else ()) + self.layers[max(0, -extra) :]
 
     def to(self, device: torch.device | str) -> Self:
         """This sample or batch on ``device``. A CSR that several layers share is sent once, and stays shared."""
@@ -142,8 +141,7 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     A sample of the whole graph (``sample.nodes is graph.nodes``) uses the graph's features without a copy.
     """
     graph.require_training()
-    assert graph.x is not None
-    assert graph.y is not None
+    assert graph.x is not None and graph.y is not None
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
     return Batch(**vars(sample), x=x, y=y, edge_attr=None if graph.edge_attr is None else _edge_attr(graph, sample))
@@ -170,8 +168,7 @@ def _edge_attr(graph: Graph, sample: Sample) -> Tensor | None:
     if not torch.equal(times[run], last - first):
         why = "this sampler keeps some of several edges between the same nodes, whose edge_attr differ"
         raise SamplerError(f"{why}: use coalesce('first'), or a sampler that keeps all (rns, cluster, full)")
-    starts = times.cumsum(0) - times
-    return graph.edge_attr[first + torch.arange(len(wanted), device=first.device) - starts[run]]
+    return graph.edge_attr[first + torch.arange(len(wanted), device=first.device) - (times.cumsum(0) - times)[run]]
 
 
 def batch_checksum(batch: Batch) -> str:

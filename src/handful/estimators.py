@@ -14,7 +14,7 @@ from handful.datasets.files import read_graph
 from handful.datasets.importer import import_tables
 from handful.datasets.schema import Schema
 from handful.datasets.splits import random_split, stratified_split
-from handful.errors import HandfulError
+from handful.errors import HandfulError, needing
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph, fingerprint
 from handful.nn import model_defaults
@@ -26,14 +26,12 @@ from handful.training.fit import SEED
 from handful.training.inference import embed
 from handful.training.loss import balanced_weights
 
-try:
+with needing("the estimators need scikit-learn: pip install 'handful[sklearn]'"):
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
     from sklearn.metrics import accuracy_score, r2_score
     from sklearn.utils import _safe_indexing
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError:
-    raise HandfulError("the estimators need scikit-learn: pip install 'handful[sklearn]'") from None
 
 
 @dataclass(eq=False, repr=False)
@@ -180,7 +178,7 @@ def as_graph(X: Any, schema: Schema | None = None) -> Graph | None:
 
     Args:
         X: a ``Graph``; a PyG ``Data``; the path of a graph or of a folder of tables; or a pair of tables (edges,
-            nodes), each a file or a table of pandas, polars or pyarrow.
+            nodes), each a file, a table of pandas, polars or pyarrow, or a dictionary of columns.
         schema: the schema that encodes the tables; ``None`` to fit a new one.
     """
     if isinstance(X, Graph):
@@ -200,7 +198,7 @@ def identity(graph: Graph) -> tuple[str, str]:
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, str | Path) or hasattr(value, "__arrow_c_stream__")
+    return isinstance(value, str | Path | Mapping) or hasattr(value, "__arrow_c_stream__")
 
 
 def without_edges(x: np.ndarray, **fields: Any) -> Graph:

@@ -163,8 +163,7 @@ class Plan:
         """
         shape, share = self.shape, (self.processes - 1) / self.processes**2
         edges = shape.edges / self.m * (shape.index_bytes + 4 * shape.weighted)
-        rows = self.chosen.needed * shape.nodes * (shape.row_bytes + 8)
-        return int(share * (edges + rows)) + self.sent_replicated
+        return int(share * (edges + self.chosen.needed * shape.nodes * (shape.row_bytes + 8))) + self.sent_replicated
 
     def to_json(self) -> dict[str, Any]:
         """Convert all figures to plain values, in bytes and seconds."""

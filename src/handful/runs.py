@@ -20,7 +20,7 @@ from handful.datasets.importer import import_tables
 from handful.datasets.schema import Say, Schema
 from handful.datasets.splits import draw_split
 from handful.datasets.tables import Source
-from handful.errors import RunError, readable
+from handful.errors import RunError, needing, readable
 from handful.experiment import SUMMARY, Experiment
 from handful.graph import Graph
 from handful.nn.network import Network
@@ -320,11 +320,9 @@ def download_run(name: str) -> Path:
     """
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name) or Path(name).parent.exists():  # a folder here, such as runs/
         return Path(name)
-    try:
+    advice = "give the folder of a training; for a repository of the Hugging Face Hub, pip install 'handful[hub]'"
+    with needing(f"{name} holds no run: {advice}", RunError):
         from huggingface_hub import snapshot_download
-    except ImportError:
-        advice = "for a repository of the Hugging Face Hub, pip install 'handful[hub]'"
-        raise RunError(f"{name} holds no run: give the folder of a training; {advice}") from None
     with readable(f"repository {name}", "check its name, your connection and your token", RunError):
         return Path(snapshot_download(name))
 

@@ -54,8 +54,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     p = np.array(p_values, float)
     order = p.argsort()  # NaN comes last
-    factors = np.isfinite(p).sum() - np.arange(len(p))
-    p[order] = np.maximum.accumulate(np.minimum(1, p[order] * factors))
+    p[order] = np.maximum.accumulate(np.minimum(1, p[order] * (np.isfinite(p).sum() - np.arange(len(p)))))
     return list(map(float, p))
 
 

@@ -102,8 +102,7 @@ def hues(names: Sequence[str]) -> list[int]:
     [1, 2, 0]
     """
     own = [_COLORS.get(name) for name in names]
-    free = [hue for hue in range(PALETTE) if hue not in own] or list(range(PALETTE))
-    others = iter(free * len(names))
+    others = iter(([hue for hue in range(PALETTE) if hue not in own] or list(range(PALETTE))) * len(names))
     return [next(others) if hue is None else hue for hue in own]
 
 

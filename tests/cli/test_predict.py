@@ -129,6 +129,9 @@ def test_a_decision_threshold_is_said_with_its_class(trained: Path) -> None:
         assert ("fraud" in line, "0.1" in line) == (True, True)
     found = handful("predict", trained / "run", "--threshold", "0.1", "--json").json
     assert (found["threshold"], found["positive"]) == (0.1, "fraud")
+    for wrong in (("--threshold", "30"), ("--threshold", "0.3", "--cost", "fn=9,fp=1")):
+        told = handful("predict", trained / "run", *wrong)
+        assert (told.code, "threshold" in told.stderr) == (2, True)
 
 
 def test_only_what_it_would_change(trained: Path) -> None:

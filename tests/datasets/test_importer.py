@@ -144,6 +144,48 @@ def test_named_columns(tmp_path: Path) -> None:
     assert (graph.y.tolist(), graph.class_names) == ([1, 0, 1], ("1999", "2001"))
 
 
+def test_classes_that_may_be_unknown_labels_have_a_note(tmp_path: Path) -> None:
+    said: list[str] = []
+    graph = import_tables(*pair(tmp_path, nodes="id,label\na,None\nb,x\nc,?\n"), say=said.append)
+    assert graph.class_names == ("?", "None", "x")
+    assert [name for name in ("None", "?", "x") if any(f"is {name} in 1 rows" in text for text in said)] == [
+        "None",
+        "?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("decimal", "cells", "noted"),
+    [
+        (".", ("1.198", "588", "86"), True),
+        (",", ("1,198", "588", "86"), True),
+        (".", ("1.198", "588", "86.5"), False),
+        (".", ("0.198", "0.588", "0"), False),
+        (".", ("1.198", "2.588", "3.100"), False),  # all have three decimals
+    ],
+)
+def test_marks_that_may_be_between_thousands_have_a_note(
+    tmp_path: Path, decimal: str, cells: tuple[str, ...], noted: bool
+) -> None:
+    said: list[str] = []
+    text = "id;sum\n" + "".join(f"{id};{cell}\n" for id, cell in zip("abc", cells, strict=True))
+    import_tables(*pair(tmp_path, nodes=text), decimal=decimal, say=said.append)  # type: ignore[arg-type]
+    assert any("three decimals" in text and cells[0] in text for text in said) == noted
+
+
+def test_commas_between_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"'1,198': remove the commas"):
+        import_tables(*pair(tmp_path, nodes='id,sum\na,"1,198"\nb,588\nc,86\n'))
+
+
+def test_ids_that_are_added_have_a_note(tmp_path: Path) -> None:
+    for nodes, alone in (("id,x\na,1\nz,2\n", False), ("id,x\ny,1\nz,2\n", True)):
+        said: list[str] = []
+        import_tables(*pair(tmp_path, nodes=nodes), unknown="add", say=said.append)
+        (text,) = [text for text in said if "added as nodes" in text]
+        assert ("spelling" in text) == alone
+
+
 def test_unknown_labels(tmp_path: Path) -> None:
     graph = import_tables(*pair(tmp_path, nodes="id,label\na,1\nb,\nc,0\n"))
     assert graph.y is not None

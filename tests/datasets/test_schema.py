@@ -130,7 +130,7 @@ def test_dates_booleans_decimals_lists_and_text() -> None:
         (pa.array([[1.0], [1.0, 2.0]]), "row 2: 'c' has 2 values, and others have 1"),
         (pa.array([*map(str, range(40)), "k.A.", None, "?"]), r"row 41: 'c' is 'k.A.', and most are numbers.*row 43"),
         (pa.array([["x"]]), "holds lists of words: have them hashed"),
-        (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, too many .* hashed='c=512'"),
+        (pa.array([f"t{i}" for i in range(60)]), "has 60 different values, .*too many .* hashed='c=512'"),
     ],
 )
 def test_what_cannot_be_encoded_is_said(column: Any, words: str) -> None:

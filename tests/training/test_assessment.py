@@ -214,6 +214,14 @@ def test_if_all_nodes_are_positive_no_node_is_at_the_threshold() -> None:
     assert found.metrics["f1"]["test"] == found.classes[1]["f1"] == 1
 
 
+def test_a_threshold_is_a_probability_and_one_class_needs_no_calibration() -> None:
+    for threshold in (-1.0, 30.0, float("nan")):
+        with pytest.raises(HandfulError, match="probability"):
+            Decision("binary", threshold=threshold)
+    graph = labelled([0] * 9, num_classes=1)
+    assert calibrate(Decision.on(graph), [torch.zeros(9, 1)], graph) == Decision.on(graph)
+
+
 def test_few_validation_nodes_calibrate_little() -> None:
     graph = labelled([0, 1, 2, 0, 1, 2])
     decision = calibrate(Decision.on(graph), [torch.zeros(6, 3)], graph)

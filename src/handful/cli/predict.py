@@ -67,6 +67,8 @@ def predict(
         scratch = to.with_name(f".{to.name}.scratch")
     if to is not None and to.suffix not in (".csv", ".parquet", ".npz"):
         raise HandfulError(f"--out {to} must end in .csv, .parquet or .npz")
+    if {"threshold", "cost"} <= {*given}:
+        raise HandfulError("--threshold and --cost set the same thing: leave out one of them")
     opened, threshold = hf.open_run(run), given.get("threshold", given.get("cost"))
     if threshold is not None and opened.encoding.get("kind") != "binary":
         raise HandfulError("--threshold and --cost are for two classes, and the run predicts something else")
@@ -74,7 +76,9 @@ def predict(
     with console.status("reading the graph"):
         data = opened.check(opened.load(graph, table, say=note, **how))
     if opened.model.label_head is not None and (data.y is None or data.train_mask is None):
-        note("the models use labels of neighbours, and this graph has none: their measured accuracy does not hold")
+        note("the models use labels of training nodes, and this graph has none: their measured accuracy does not hold")
+    if graph is not None and "nodes" not in given and 0 < len(choose_nodes(data, "unlabelled")) < data.num_nodes:
+        note("only nodes without a known label are predicted: --nodes all predicts all")
     which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")

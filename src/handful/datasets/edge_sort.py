@@ -75,8 +75,7 @@ class EdgeSort:
         Raises:
             GraphError: an end of an edge is not a node.
         """
-        ends = (end.astype(self.dtype, copy=False) for end in (rows, columns))
-        self._scatter(self._whole, *ends, both=self.both)
+        self._scatter(self._whole, *(end.astype(self.dtype, copy=False) for end in (rows, columns)), both=self.both)
         self._seen += len(rows)
 
     def rows(self) -> Blocks:

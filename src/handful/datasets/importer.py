@@ -25,7 +25,17 @@ from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_columns import edge_means
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
-from handful.datasets.schema import Column, Edges, Say, Schema, alike, date_format, fit_columns, fit_labels
+from handful.datasets.schema import (
+    Column,
+    Edges,
+    Say,
+    Schema,
+    alike,
+    date_format,
+    fit_columns,
+    fit_labels,
+    like_thousands,
+)
 from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
 from handful.datasets.tables import Faults, NotWholeError, Problems, Source, TableFile, arrow, number_ids, reading
 from handful.errors import DatasetError, blaming, unknown
@@ -54,6 +64,8 @@ FIRST_ROWS = 1000
 """The number of rows of an edge list that are searched for times."""
 MOST_MOVED = 8
 """The maximum number of drifted columns in a message."""
+UNLABELLED = {"", "-1", "-", "?", "none", "unknown", "missing", "unlabelled", "unlabeled"}
+"""Classes that may stand for an unknown label, in lower case."""
 MANY_NUMBERS = 30
 """If the classes are whole numbers, and there are more of them than this, a note names the task regression."""
 OPTIONS = tuple(TableOptions.__dataclass_fields__)
@@ -486,6 +498,13 @@ class _Reader:
         fitted = train if train.any() else np.ones(len(table), bool)
         columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
         problems.tell()
+        numbers = [
+            c.name for c in columns if c.kind == "number" and arrow().types.is_floating(table.column(c.name).type)
+        ]
+        for name, cells in table.written(numbers).items():
+            if (such := like_thousands(cells, table.decimal)) is not None:
+                told = f"'{name}' has whole numbers, and others with exactly three decimals, such as {such}"
+                self.say(f"{path}: {told}: if the mark separates thousands, remove it")
         for name, values in [*((c.name, c.categories) for c in columns), ("the label", schema.classes)]:
             if pair := alike(values):
                 self.say(f"{path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
@@ -545,6 +564,7 @@ class _Reader:
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
+        rows = None if known is None else len(known)
         weights: list[np.ndarray] = []
         columns: list[Any] = []
         skipped = 0
@@ -589,6 +609,10 @@ class _Reader:
         problems.tell()
         if skipped:
             self.say(f"{path}: {skipped:,} edges have an end that is not a node, and are left out")
+        if rows is not None and (added := len(known) - rows):
+            alone = ": no edge has an end in the table, so compare the spelling of the ids"
+            alone *= all(bool((block >= rows).all()) for block in blocks)
+            self.say(f"{path}: {added:,} ids are not in the node table, and are added as nodes{alone}")
         fields: dict[str, Any] = {"edge_weight": np.concatenate(weights)} if weights else {}
         if known is not None:
             whole = pa.types.is_integer(known.type)
@@ -642,14 +666,15 @@ def _by_time(table: TableFile, name: str, dates: str, y: np.ndarray | None, say:
 
 
 def _tell_numbers(table: TableFile, schema: Schema, y: np.ndarray | None, say: Say) -> None:
-    """Print a note about classes that are many whole numbers, and a note about the class -1."""
+    """Print a note about classes that are many whole numbers, and notes about classes such as -1 and None."""
     classes = schema.classes
     if len(classes) > MANY_NUMBERS and all(name.removeprefix("-").isdigit() for name in classes):
         told = f"'{schema.labels[0]}' has {len(classes):,} classes, which are all whole numbers"
         say(f"{table.path}: {told}: if they are numbers to predict, give task='regression'")
-    if y is not None and "-1" in classes:
-        told = f"'{schema.labels[0]}' is -1 in {(y == classes.index('-1')).sum():,} rows, and -1 is a class"
-        say(f"{table.path}: {told}: if these rows are unlabelled, leave the cells empty")
+    for i, name in enumerate(classes if y is not None else ()):
+        if name.strip().casefold() in UNLABELLED:
+            told = f"'{schema.labels[0]}' is {name} in {np.count_nonzero(y == i):,} rows, and {name} is a class"
+            say(f"{table.path}: {told}: if these rows are unlabelled, leave the cells empty")
 
 
 def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray | None, say: Say) -> None:

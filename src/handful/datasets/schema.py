@@ -119,7 +119,8 @@ class Column:
             format = format or (date_format(rows, name) if text else "")
             result = "date" if text and format else _kind_of(column.type)
             if result != kind and {result, kind} != {"number", "boolean"}:
-                raise rows.error(f"'{name}' holds {column.type} such as '{known[0]!s:.40}', and was a {kind} before")
+                such = f"'{name}' holds {column.type} such as '{known[0]!s:.40}'"
+                raise rows.error(f"{such}, and was a {kind} before (decimal mark '{rows.decimal}')")
         if kind == "vector":
             return _vectors(rows, name, column, self.size)
         values = rows.numbers(name, missing=True, format=format)
@@ -438,8 +439,10 @@ def _kind(rows: TableFile, name: str, how: TableOptions) -> Kind | None:
         return "category"
     if types.is_string(column.type):
         if _has_decimal_commas(column):
+            if (such := like_thousands(column, ",")) is not None:
+                raise rows.error(f"column '{name}' holds '{such}': remove the commas between thousands")
             such = f"column '{name}' holds numbers with a comma ('{column.drop_null()[0]}')"
-            raise rows.error(f"{such}: write no commas between thousands, and import with decimal=','")
+            raise rows.error(f"{such}: if this is a decimal comma, import with decimal=','")
         if (odd := _odd_among_numbers(column)) is not None:
             advice = f"leave it empty, or import with categorical='{name}'"
             rows.refuse(odd, f"'{name}' is '{{}}', and most are numbers: {advice}", column)
@@ -469,6 +472,16 @@ def _has_decimal_commas(column: Any) -> bool:
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
+def like_thousands(cells: Any, mark: str) -> str | None:
+    """The first number of a text column that may have ``mark`` between thousands: all numbers with this mark have
+    exactly three digits after it, and the others have none. Otherwise, the result is ``None``.
+    """
+    compute, known = arrow().compute, cells.drop_null()
+    marked = known.filter(compute.match_substring(known, mark))
+    three = compute.match_substring_regex(marked, rf"^\s*-?[1-9][0-9]{{0,2}}([{mark}][0-9]{{3}})+\s*$")
+    return str(marked[0]) if 0 < len(marked) < len(known) and compute.all(three).as_py() else None
+
+
 def _odd_among_numbers(column: Any) -> np.ndarray | None:
     """A mask ``(rows,)`` of the values that are not numbers, if a text column has many distinct numbers and few other
     values. Otherwise, the result is ``None``.
@@ -484,7 +497,14 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
     values = sorted(rows.text(name).drop_null().unique().to_pylist())
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
-        different = f"column '{name}' has {len(values):,} different values, too many for a column each"
+        different = f"column '{name}' has {len(values):,} different values, such as '{values[0]:.40}'"
+        if (
+            arrow()
+            .compute.all(arrow().compute.match_substring_regex(rows.text(name), "^[^A-Za-z]*[0-9][^A-Za-z]*$"))
+            .as_py()
+        ):
+            raise rows.error(f"{different}: write numbers like 1234.5 and dates like 2024-12-31, or give keep='{name}'")
+        different += ", too many for a column each"
         raise rows.error(f"{different}: give hashed='{name}=512' for its words, keep='{name}' or ignore='{name}'")
     return tuple(values)
 
@@ -523,8 +543,8 @@ def fit_labels(rows: TableFile, labels: Sequence[str], task: Task) -> tuple[str,
     texts, whole = _label_texts(rows, labels[0])
     known = texts.drop_null()
     values = known.unique().to_pylist()
-    if arrow().types.is_boolean(rows.column(labels[0]).type) and rows.delimiter is not None:
-        written = rows.written(labels).column(0).drop_null().unique().to_pylist()
+    if arrow().types.is_boolean(rows.column(labels[0]).type) and (cells := rows.written(labels)):
+        written = cells[labels[0]].drop_null().unique().to_pylist()
         values = written if len(written) == len(values) else values
     if len(values) > MANY_CATEGORIES and 2 * len(values) > len(known):
         classes = f"'{labels[0]}' has {len(values):,} classes, nearly one per row"

@@ -143,9 +143,7 @@ def _stratum(y: Tensor) -> Tensor:
     if y.ndim == 1:
         return y
     has = y == 1
-    rare = has.sum(0).argsort(stable=True)
-    first = has[:, rare].to(torch.uint8).argmax(1)
-    return torch.where(has.any(1), first, y.shape[1])
+    return torch.where(has.any(1), has[:, has.sum(0).argsort(stable=True)].to(torch.uint8).argmax(1), y.shape[1])
 
 
 def draw_split(graph: Graph, split: str, seed: int) -> Masks:

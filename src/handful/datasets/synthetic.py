@@ -247,8 +247,7 @@ def write(model: BlockModel, path: Path, memory: int | str) -> None:
         HandfulError: there is not enough memory or disk space.
     """
     name = f"synthetic with {model.nodes:,} nodes"
-    width = model.features * model.dtype.itemsize + 19
-    require_disk(model.nodes * (model.degree * 12 + width), path, name)
+    require_disk(model.nodes * (model.degree * 12 + model.features * model.dtype.itemsize + 19), path, name)
     write_within(model, path, room(memory, 8 * model.nodes + LEAST, name))
 
 

@@ -223,17 +223,18 @@ class TableFile:
         """
         pa, table = arrow(), self.table
         numbers = [name for name in names if pa.types.is_integer(table.schema.field(name).type)]
-        if self.delimiter is None or not numbers:
-            return self
         cells = self.written(numbers)
-        for name in numbers:
-            if pa.compute.any(pa.compute.match_substring_regex(cells.column(name), r"^\s*0[0-9]")).as_py():
-                table = table.set_column(table.column_names.index(name), name, cells.column(name))
+        for name in cells:
+            if pa.compute.any(pa.compute.match_substring_regex(cells[name], r"^\s*0[0-9]")).as_py():
+                table = table.set_column(table.column_names.index(name), name, cells[name])
         return replace(self, table=table)
 
-    def written(self, names: Sequence[str]) -> Any:
-        """The columns ``names`` of a CSV file as text, as it is in the file."""
-        return replace(self, table=None).read(names, arrow().string()).table
+    def written(self, names: Sequence[str]) -> dict[str, Any]:
+        """The columns ``names`` of a CSV file as text, as it is in the file. Other columns are left out."""
+        own = self if self.delimiter is None else TableFile.open(self.path, self.decimal, self.encoding)
+        kept = [] if self.delimiter is None else [name for name in names if name in own.names]
+        cells: Any = own.read(kept, arrow().string()).table if kept else None
+        return {name: cells.column(name) for name in kept}
 
     def is_identifier(self, name: str) -> bool:
         """Whether a column has more than ``SOME_ROWS`` values, and all of them are distinct and are whole numbers or
@@ -399,8 +400,7 @@ class Faults:
         return self
 
     def __str__(self) -> str:
-        more = f"; {self.count:,} in all" if self.count > len(self.shown) else ""
-        return "; ".join(self.shown) + more
+        return "; ".join(self.shown) + (f"; {self.count:,} in all" if self.count > len(self.shown) else "")
 
 
 class Problems(list[str]):

@@ -32,8 +32,7 @@ def columns_forward(x: Tensor, columns: Tensor | None, relu: bool, p: float, see
 
     The rows of ``columns``, ``(3, F)``, are the mean, the scale and the bias. If ``columns`` is ``None``, z is x.
     """
-    given = array(x), None if columns is None else array(columns), relu, *_drop(p, seed, x)
-    return _map(_columns_forward, x, *given)
+    return _map(_columns_forward, x, array(x), None if columns is None else array(columns), relu, *_drop(p, seed, x))
 
 
 def columns_sums(x: Tensor, out: Tensor, grad: Tensor, columns: Tensor, p: float) -> Tensor:

@@ -27,8 +27,7 @@ def forward(indptr: Tensor, indices: Tensor, given: Scores, keep: bool) -> tuple
     out = empty(shape, x)
     positive = empty(shape if keep else (0, *shape[1:]), x)
     rows = torch.empty(3, *a_dst.shape, dtype=wide_dtype(x))
-    result = array(out), array(positive), array(rows)
-    over_rows(_forward_rows, array(indptr), array(indices), _arrays(given), *result)
+    over_rows(_forward_rows, array(indptr), array(indices), _arrays(given), array(out), array(positive), array(rows))
     return out, positive, rows
 
 

@@ -111,8 +111,7 @@ def inside(
     first = starts(count.sum(axis=0))
     out = np.empty(int(first[-1]), kept.dtype)
     out_target = None if kept_target is None else np.empty(len(out), kept_target.dtype)
-    cursor = first[:-1] + np.cumsum(count, axis=0) - count
-    pieces = [(*ends, row) for ends, row in zip(held, cursor, strict=True)]
+    pieces = [(*ends, row) for ends, row in zip(held, first[:-1] + np.cumsum(count, axis=0) - count, strict=True)]
     run(_scatter, pieces, own, kept, kept_target, out, out_target)
     del own, kept, kept_target
     result = np.split(out, first[1:-1])

@@ -118,8 +118,7 @@ def add_stand_ins(edges: Edges, scale: Tensor, share: Tensor, ends: Sequence[int
     indptr = torch.cat([count.new_zeros(1), count.cumsum(0)])
     indices, weight = sources.new_empty(int(indptr[-1])), scale.new_empty(int(indptr[-1]))
     of_edge = torch.repeat_interleave(begin.diff(), output_size=len(sources))
-    shift = indptr[place[0, : len(begin) - 1].long()] - begin[:-1]
-    at = torch.arange(len(sources), device=device) + shift[of_edge]
+    at = torch.arange(len(sources), device=device) + (indptr[place[0, : len(begin) - 1].long()] - begin[:-1])[of_edge]
     indices[at], weight[at] = place[0, sources.long()], scale[of_edge] * (1 if values is None else values)
     last = (served >= 0).nonzero().squeeze(1)
     at = indptr[last + 1] - 1

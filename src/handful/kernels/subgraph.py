@@ -120,8 +120,7 @@ def cut(begin: int, indptr: Array, indices: Array, part: Array, m: int, values: 
     sources, value_dtype = unsigned(indices), np.float32 if values is None else values.dtype
     kept, count = np.empty(edges, sources.dtype), np.empty(rows, np.int64)
     kept_value = np.empty(0 if values is None else edges, value_dtype)
-    threads = get_threads() if rows + edges > 20_000 else 1
-    ranges = row_ranges(indptr - indptr[0], threads) if rows else []
+    ranges = row_ranges(indptr - indptr[0], get_threads() if rows + edges > 20_000 else 1) if rows else []
     tally = np.zeros((2, len(ranges), m), np.int64)
     pieces = [(*ends, *own) for ends, *own in zip(ranges, *tally, strict=True)]
     run(_keep, pieces, begin, indptr, sources, part, m, values, kept, kept_value, count)

@@ -57,7 +57,8 @@ def make_model(name: str, in_features: int, out_features: int, **options: Any) -
     >>> make_model("sage", in_features=8, out_features=3, hidden=16, layers=2).depth
     2
     """
-    return MODELS[name](in_features, out_features, **model_options(name, options))
+    complete = model_options(name, options)
+    return MODELS[name](in_features, out_features, **complete)
 
 
 def model_name(model: nn.Module | type[nn.Module]) -> str | None:

@@ -122,8 +122,7 @@ def draw(chart: Chart, path: Path) -> None:
     kind = path.suffix.lstrip(".").lower()
     if kind not in FORMATS:
         raise HandfulError(f"a picture must end in .{', .'.join(FORMATS)}; got '{path.name}'")
-    data = FORMATS[kind](vl_convert.vegalite_to_svg(spec(chart)))
-    write_aside(path, lambda aside: aside.write_bytes(data))
+    write_aside(path, lambda aside: aside.write_bytes(FORMATS[kind](vl_convert.vegalite_to_svg(spec(chart)))))
 
 
 def write_charts(finding: Finding, folder: Path) -> None:
@@ -243,8 +242,7 @@ def _tooltip(view: View) -> list[dict[str, Any]]:
 
 
 def _legend(view: View, width: int) -> dict[str, Any]:
-    longest = max(len(series.name) for series in view.series)
-    across = max(1, min(len(view.series), int(width / (longest * LETTER + 34))))
+    across = max(1, min(len(view.series), int(width / (max(len(series.name) for series in view.series) * LETTER + 34))))
     if across > 1 and any(series.paper for series in view.series):
         across -= across % 2  # the series of the paper is beside ours
     return LOOK["legend"] | {"columns": across, "symbolType": "square" if view.mark == "bar" else "circle"}

@@ -143,7 +143,11 @@ class Judged:
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
         what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of {'the ' * (len(self.seeds) > 1)}{self.which}"
         said += [] if isnan(value) else [f"{what}: {metric.with_unit(value)} ({ends})."]
-        return [*said, "Probabilities are calibrated on the validation nodes."] if self.decision.bias else said
+        return (
+            [*said, "Probabilities are calibrated on the validation nodes. Before that:"]
+            if self.decision.bias
+            else said
+        )
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
@@ -185,7 +189,7 @@ def say_summary(summary: Summary, metric: Metric) -> str:
     if skipped := sum(run.skipped for run in summary.runs):
         said.append(f"{skipped} batches made no step: they had no training node, or too few nodes for BatchNorm.")
     if prepared := record["prepare_seconds"]["mean"]:
-        said.append(f"Work before the first epoch (METIS, the first hop) took {prepared:.1f} s, not in the seconds.")
+        said.append(f"Work before the first epoch, such as METIS or A·X, took {prepared:.1f} s, not in the seconds.")
     for run in summary.runs:
         if run.diverged is not None:
             said.append(f"Seed {run.seed} diverged in epoch {run.diverged}: its result is of epoch {run.best_epoch}.")
@@ -266,8 +270,7 @@ def _confusions(judged: Assessment, where: str) -> Table:
         ]
         return Table(f"Confusion matrix, {where}", ["true ↓ predicted →", *names], rows)
     pairs = [(n, i, j) for i, row in enumerate(judged.confusion) for j, n in enumerate(row) if n and i != j]
-    most = sorted(pairs, key=lambda pair: -pair[0])[:LISTED]
-    listed = ([names[i], names[j], f"{n:,}"] for n, i, j in most)
+    listed = ([names[i], names[j], f"{n:,}"] for n, i, j in sorted(pairs, key=lambda pair: -pair[0])[:LISTED])
     return text_table(f"Most frequent confusions, {where}", ["true", "predicted", "nodes"], listed)
 
 

@@ -180,8 +180,7 @@ def _measured(value: Any) -> Any:
         return {"mean": mean, "ci95": ci95}
     if value.endswith("pp"):
         return _hundredth(value.removesuffix("pp"))
-    units = {"h": 3600, "m": 60, "s": 1}
-    return sum(int(count) * units[unit] for count, unit in re.findall(r"(\d+)([hms])", value))
+    return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in re.findall(r"(\d+)([hms])", value))
 
 
 def _hundredth(text: str) -> float:

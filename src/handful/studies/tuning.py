@@ -25,7 +25,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from handful.errors import HandfulError, RunError, first_line
+from handful.errors import HandfulError, RunError, first_line, needing
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
@@ -331,9 +331,7 @@ def _bury_dead(study: Any) -> None:
 
 
 def _optuna() -> Any:
-    try:
+    with needing("tuning needs Optuna: pip install 'handful[tune]'"):
         import optuna
-    except ImportError:
-        raise HandfulError("tuning needs Optuna: pip install 'handful[tune]'") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna

@@ -59,6 +59,10 @@ class Decision:
     scale: float = 1.0
     bias: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.threshold <= 1:
+            raise HandfulError(f"threshold is a probability, got {self.threshold}")
+
     @classmethod
     def on(cls, graph: Graph, class_weight: Tensor | None = None) -> Decision:
         """The decision rule for ``graph`` that is equivalent to a threshold of 0.5 on class-weighted probabilities.
@@ -162,7 +166,7 @@ def calibrate(decision: Decision, outputs: Sequence[Tensor], graph: Graph) -> De
     (True, True)
     """
     nodes = torch.empty(0) if graph.val_mask is None else graph.val_mask.nonzero().squeeze(1)
-    if decision.kind not in ("binary", "multiclass") or graph.y is None or not len(nodes):
+    if decision.kind not in ("binary", "multiclass") or graph.y is None or not len(nodes) or graph.num_classes == 1:
         return decision
     nodes = nodes[:: -(-len(nodes) // FITTED)]
     own = [one[nodes].detach().double() - decision.shift(one.shape[1]) for one in outputs]
@@ -202,8 +206,7 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
     >>> round(best_threshold(torch.tensor([[-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
     0.194
     """
-    assert graph.y is not None
-    assert graph.val_mask is not None
+    assert graph.y is not None and graph.val_mask is not None
     positive = int(graph.positive or 0)
     p = Decision("binary").values(outputs.double().cpu())[:, positive].numpy()
     is_positive = graph.y[graph.val_mask].eq(positive).cpu().numpy()
@@ -349,8 +352,7 @@ def interval(
         drawn = torch.from_numpy(rng.integers(len(nodes), size=len(nodes)))
         mean = averaged([one[drawn] for one in models], decision)
         values.append(metric.of(decision.centred(mean), graph, nodes[drawn]))
-    known = [value for value in values if value == value] or [float("nan")]
-    low, high = np.quantile(known, (0.025, 0.975))
+    low, high = np.quantile([value for value in values if value == value] or [float("nan")], (0.025, 0.975))
     return float(low), float(high)
 
 
@@ -358,8 +360,6 @@ def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
     """Assess the outputs ``(N, outputs)`` of a model. For a regression, the outputs must have the unit of the
     labels.
     """
-    if not 0 <= decision.threshold <= 1:
-        raise HandfulError(f"threshold is a probability, got {decision.threshold}")
     graph.require_training()
     outputs = outputs.detach().cpu()
     graph = graph.to("cpu")

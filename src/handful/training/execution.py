@@ -158,8 +158,7 @@ def owner(loop: Loop) -> Callable[[int], int]:
 
 def judged_nodes(graph: Graph) -> Tensor:
     """The indices of the validation and test nodes, in ascending order."""
-    assert graph.val_mask is not None
-    assert graph.test_mask is not None
+    assert graph.val_mask is not None and graph.test_mask is not None
     return (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
 
 

@@ -55,8 +55,7 @@ class LabelHead(nn.Module):
     def forward(self, counts: Tensor) -> Tensor:
         if self.training:  # torch's generator of the host: the seed of the step is its seed
             counts = counts * (torch.rand(len(counts), 1) >= DROPPED).to(counts)
-        evidence = (counts / self.prior).log1p_() - counts.sum(1, keepdim=True).log1p()
-        return nn.functional.linear(evidence, self.weight)
+        return nn.functional.linear((counts / self.prior).log1p_() - counts.sum(1, keepdim=True).log1p(), self.weight)
 
 
 def refusal(graph: Graph, sampler: Sampler, model: nn.Module | None = None) -> str | None:

@@ -165,5 +165,4 @@ def balanced_weights(graph: Graph) -> Tensor:
     graph.require_training()
     assert graph.y is not None
     counts = torch.bincount(graph.y[graph.train_nodes], minlength=int(graph.num_classes or 0))
-    weights = counts.sum() / (int((counts > 0).sum()) * counts.clamp_min(1).to(torch.float32))
-    return weights * (counts > 0)
+    return counts.sum() / (int((counts > 0).sum()) * counts.clamp_min(1).to(torch.float32)) * (counts > 0)

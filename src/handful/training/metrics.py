@@ -50,8 +50,7 @@ def by_column(function: Value, outputs: Tensor, y: Tensor) -> list[float]:
     """Apply ``function`` to each column of ``y`` (a label or a regression target) separately, over the nodes where the
     value is known.
     """
-    known = [~column.isnan() for column in y.T]
-    columns = enumerate(zip(known, y.T, strict=True))
+    columns = enumerate(zip([~column.isnan() for column in y.T], y.T, strict=True))
     return [function(outputs[here, k : k + 1], one[here]) if bool(here.any()) else np.nan for k, (here, one) in columns]
 
 

@@ -116,8 +116,7 @@ class Blocked(Adjacency):
     @cached_property
     def _edges(self) -> BlockedEdges:
         weight = torch.empty(0, dtype=self.dtype) if self.weight is None else self.weight.to(self.dtype)
-        arrays = self.indptr.numpy(), self.indices.numpy(), weight.numpy()
-        return by_blocks(*arrays, self.num_sources, self.shift)
+        return by_blocks(self.indptr.numpy(), self.indices.numpy(), weight.numpy(), self.num_sources, self.shift)
 
     def _blocks(self, x: Tensor) -> Iterator[tuple[int, int, np.ndarray]]:
         """For each block that contains a source of these edges: its index, its first source, and its rows. The next

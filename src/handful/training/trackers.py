@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, needing, unknown
 from handful.files import write_text
 from handful.training.callbacks import Callback
 
@@ -37,11 +37,8 @@ class Tracker(Callback):
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        try:
+        with needing(f"tracker '{self.extra}' is not installed: pip install 'handful[{self.extra}]'"):
             self.library: Any = import_module(self.module)
-        except ImportError as error:
-            what = f"tracker '{self.extra}' is not installed ({error})"
-            raise HandfulError(f"{what}: pip install 'handful[{self.extra}]'") from None
 
     def on_start(self, loop: Loop) -> None:
         """Open the tracker's run for this seed."""
