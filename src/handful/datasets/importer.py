@@ -25,17 +25,7 @@ from handful.datasets.drift import moved_columns, with_profile
 from handful.datasets.edge_columns import edge_means
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
-from handful.datasets.schema import (
-    Column,
-    Edges,
-    Say,
-    Schema,
-    alike,
-    date_format,
-    fit_columns,
-    fit_labels,
-    like_thousands,
-)
+from handful.datasets.schema import Column, Edges, Say, Schema, alike, date_format, fit_columns, fit_labels, thousands
 from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
 from handful.datasets.tables import Faults, NotWholeError, Problems, Source, TableFile, arrow, number_ids, reading
 from handful.errors import DatasetError, blaming, unknown
@@ -498,13 +488,9 @@ class _Reader:
         fitted = train if train.any() else np.ones(len(table), bool)
         columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
         problems.tell()
-        numbers = [
-            c.name for c in columns if c.kind == "number" and arrow().types.is_floating(table.column(c.name).type)
-        ]
-        for name, cells in table.written(numbers).items():
-            if (such := like_thousands(cells, table.decimal)) is not None:
-                told = f"'{name}' has whole numbers, and others with exactly three decimals, such as {such}"
-                self.say(f"{path}: {told}: if the mark separates thousands, remove it")
+        for name, such in thousands(table, columns).items():
+            told = f"'{name}' has whole numbers, and others with exactly three decimals, such as {such}"
+            self.say(f"{path}: {told}: if the mark separates thousands, remove it")
         for name, values in [*((c.name, c.categories) for c in columns), ("the label", schema.classes)]:
             if pair := alike(values):
                 self.say(f"{path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")

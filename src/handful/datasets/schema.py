@@ -472,6 +472,25 @@ def _has_decimal_commas(column: Any) -> bool:
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
+def thousands(rows: TableFile, columns: Sequence[Column]) -> dict[str, str]:
+    """For each column of a CSV file whose numbers may have a mark between thousands, the first such number."""
+    numbers = [column.name for column in columns if column.kind == "number"]
+    numbers = [name for name in numbers if in_thousandths(rows.numbers(name, missing=True))]
+    found = {name: like_thousands(cells, rows.decimal) for name, cells in rows.written(numbers).items()}
+    return {name: such for name, such in found.items() if such is not None}
+
+
+def in_thousandths(values: np.ndarray) -> bool:
+    """Whether all numbers are multiples of 0.001 below 1,000, and some are no multiples of 0.01.
+
+    >>> in_thousandths(np.array([1.198, 588.0])), in_thousandths(np.array([1.19, 588.0]))
+    (True, False)
+    """
+    parts = np.abs(values[~np.isnan(values)] * 1000)
+    near = bool((np.abs(parts - parts.round()) < 1e-6).all() and parts.max(initial=0) < 1e6)
+    return near and bool((parts.round() % 10 != 0).any())
+
+
 def like_thousands(cells: Any, mark: str) -> str | None:
     """The first number of a text column that may have ``mark`` between thousands: all numbers with this mark have
     exactly three digits after it, and the others have none. Otherwise, the result is ``None``.
@@ -498,14 +517,10 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
     many = len(values) > MANY_CATEGORIES and 2 * len(values) > len(rows) and not asked
     if many or len(values) > MOST_CATEGORIES:
         different = f"column '{name}' has {len(values):,} different values, such as '{values[0]:.40}'"
-        if (
-            arrow()
-            .compute.all(arrow().compute.match_substring_regex(rows.text(name), "^[^A-Za-z]*[0-9][^A-Za-z]*$"))
-            .as_py()
-        ):
-            raise rows.error(f"{different}: write numbers like 1234.5 and dates like 2024-12-31, or give keep='{name}'")
-        different += ", too many for a column each"
-        raise rows.error(f"{different}: give hashed='{name}=512' for its words, keep='{name}' or ignore='{name}'")
+        compute, rest = arrow().compute, f"keep='{name}' or ignore='{name}'"
+        if compute.all(compute.match_substring_regex(rows.text(name), "^[^A-Za-z]*[0-9][^A-Za-z]*$")).as_py():
+            raise rows.error(f"{different}: write numbers like 1234.5 and dates like 2024-12-31, or give {rest}")
+        raise rows.error(f"{different}, too many for a column each: give hashed='{name}=512' for its words, {rest}")
     return tuple(values)
 
 
