@@ -184,6 +184,9 @@ def test_ids_that_are_added_have_a_note(tmp_path: Path) -> None:
         import_tables(*pair(tmp_path, nodes=nodes), unknown="add", say=said.append)
         (text,) = [text for text in said if "added as nodes" in text]
         assert ("spelling" in text) == alone
+    said = []
+    import_tables(pair(tmp_path)[0], say=said.append)  # without a node table, all ids are nodes
+    assert not any("added as nodes" in text for text in said)
 
 
 def test_unknown_labels(tmp_path: Path) -> None:

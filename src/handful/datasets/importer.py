@@ -550,7 +550,7 @@ class _Reader:
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
-        rows = None if known is None else len(known)
+        rows = None if known is None or grows else len(known)
         weights: list[np.ndarray] = []
         columns: list[Any] = []
         skipped = 0
