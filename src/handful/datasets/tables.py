@@ -231,8 +231,10 @@ class TableFile:
 
     def written(self, names: Sequence[str]) -> dict[str, Any]:
         """The columns ``names`` of a CSV file as text, as it is in the file. Other columns are left out."""
-        own = self if self.delimiter is None else TableFile.open(self.path, self.decimal, self.encoding)
-        kept = [] if self.delimiter is None else [name for name in names if name in own.names]
+        if self.delimiter is None:
+            return {}
+        own = TableFile.open(self.path, self.decimal, self.encoding)
+        kept = [name for name in names if name in own.names]
         cells: Any = own.read(kept, arrow().string()).table if kept else None
         return {name: cells.column(name) for name in kept}
 

@@ -143,11 +143,9 @@ class Judged:
         ends = f"{metric.text(low)} to {metric.with_unit(high)}, 95% over nodes and seeds"
         what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of {'the ' * (len(self.seeds) > 1)}{self.which}"
         said += [] if isnan(value) else [f"{what}: {metric.with_unit(value)} ({ends})."]
-        return (
-            [*said, "Probabilities are calibrated on the validation nodes. Before that:"]
-            if self.decision.bias
-            else said
-        )
+        if self.decision.bias:
+            said.append("Probabilities are calibrated on the validation nodes. Before that:")
+        return said
 
 
 def judge(opened: OpenedRun, graph: Graph, metric: Metric, memory: int | str | None = None) -> Judged:
