@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 
 from graphs import make_graph
 from handful.errors import GraphError
-from handful.graph import MASKS, Graph
+from handful.graph import MASKS, Graph, fingerprint
+from handful.kernels import sparse
 
 EDGES = np.array([[0, 1, 2, 3], [1, 2, 3, 0]])
 GOOD: dict[str, Any] = {
@@ -345,7 +348,9 @@ def test_bytes_that_are_ids_are_ids() -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("x", torch.eye(3).to_sparse()),
+        ("edge_weight", torch.ones(3).to_sparse()),
+        ("x", torch.eye(3).to_sparse_csc()),
+        ("x", torch.eye(3, dtype=torch.complex64).to_sparse_csr()),
         ("x", torch.zeros(3, 2, device="meta")),
         ("x", torch.zeros(3, 2, dtype=torch.complex64)),
         ("x", [["a"], ["b"], ["c"]]),
@@ -405,3 +410,60 @@ def test_ways_to_merge_repeated_edges() -> None:
 def test_names_of_classes_differ() -> None:
     with pytest.raises(GraphError, match="class_names holds a name twice"):
         Graph.from_edge_index([[0], [1]], y=[0, 1], class_names=("a", "a"))
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "coo_array", "lil_array"])
+def test_sparse_features_of_scipy(kind: str) -> None:
+    x = np.where(np.random.default_rng(0).random((9, 5)) < 0.3, 1.5, 0)
+    graph = Graph.from_edge_index([[0, 1], [8, 2]], 9, x=getattr(sp, kind)(x))
+    assert graph.x is not None
+    assert sparse.is_sparse(graph.x)
+    assert graph.num_features == 5
+    assert graph.x.dtype == torch.float32
+    assert np.array_equal(sparse.dense(graph.x).numpy(), x.astype(np.float32))
+
+
+def test_sparse_features_of_torch_are_put_in_order() -> None:
+    """The columns of a row ascend, and a column that is there twice has the sum."""
+    arrays = torch.tensor([0, 3, 3, 4]), torch.tensor([2, 0, 2, 1]), torch.tensor([1.0, 2.0, 3.0, 4.0])
+    x = torch.sparse_csr_tensor(*arrays, (3, 3), check_invariants=False)
+    for value in (x, torch.tensor([[2.0, 0, 4], [0, 0, 0], [0, 4, 0]]).to_sparse_coo()):
+        graph = Graph.from_edge_index([[0], [1]], 3, x=value)
+        assert graph.x is not None
+        assert graph.x.col_indices().tolist() == [0, 2, 1]
+        assert graph.x.values().tolist() == [2, 4, 4]
+        assert graph.x.crow_indices().tolist() == [0, 2, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("indptr", "columns", "values", "words"),
+    [
+        ([0, 1, 2], [0, 1], [1.0, 2.0], "one row per node"),
+        ([0, 1, 3, 2], [0, 1], [1.0, 2.0], "the starts of its rows"),
+        ([0, 1, 1, 3], [0, 1], [1.0, 2.0], "the starts of its rows"),
+        ([1, 1, 1, 2], [0, 1], [1.0, 2.0], "the starts of its rows"),
+        ([0, 1, 1, 2], [0, 1], [1.0], "the starts of its rows"),
+        ([0, 1, 1, 2], [0, 5], [1.0, 2.0], "value 1 is in column 5"),
+        ([0, 1, 1, 2], [-1, 1], [1.0, 2.0], "value 0 is in column -1"),
+        ([0, 1, 1, 2], [0, 1], [1.0, np.nan], "x.values\\(\\)"),
+    ],
+)
+def test_sparse_features_that_are_no_matrix(indptr: Any, columns: Any, values: Any, words: str) -> None:
+    arrays = torch.tensor(indptr), torch.tensor(columns), torch.tensor(values)
+    x = torch.sparse_csr_tensor(*arrays, (len(indptr) - 1, 4), check_invariants=False)
+    with pytest.raises(GraphError, match=words):
+        Graph.from_edge_index([[0], [1]], 3, x=x)
+
+
+def test_the_fingerprint_of_sparse_features() -> None:
+    x = torch.eye(4)
+    others = [x, x.to_sparse_csr(), (2 * x).to_sparse_csr(), x.flip(0).to_sparse_csr(), torch.eye(4, 5).to_sparse_csr()]
+    assert len({fingerprint(one) for one in others}) == len(others)
+    assert fingerprint(others[1]) == fingerprint(x.to_sparse_csr())
+
+
+def test_sparse_features_reach_another_process() -> None:
+    graph = Graph.from_edge_index([[0, 1], [1, 2]], 3, x=torch.eye(3).to_sparse_csr())
+    again = pickle.loads(ForkingPickler.dumps(graph))
+    assert again.identity() == graph.identity()
+    assert torch.equal(sparse.dense(again.x), torch.eye(3))

@@ -13,6 +13,7 @@ import torch
 import handful.storage as storage
 from handful.errors import DatasetError, GraphError
 from handful.graph import MASKS, Graph
+from handful.kernels.sparse import dense, is_sparse
 from handful.storage import ARRAYS, open_graph, save, saving
 
 EDGES = np.array([[0, 1, 2, 3, 3, 0], [1, 2, 3, 0, 3, 2]])
@@ -261,3 +262,44 @@ def test_pieces_that_come_to_nothing_leave_nothing(tmp_path: Path) -> None:
             out.append(np.zeros((1, 3)))
         out.append(np.zeros((1, 2)))
     assert [path.name for path in tmp_path.iterdir()] == ["g"]
+
+
+def test_sparse_features_are_saved_as_sparse_features(tmp_path: Path) -> None:
+    x = torch.tensor([[0.0, 2, 0], [0, 0, 0], [1, 0, 3], [0, 0, 0], [0, 4, 0]])
+    path = save(a_graph(x=x.to_sparse_csr()), tmp_path / "g")
+    assert not (path / "x.npy").exists()
+    for _ in range(2):
+        back = open_graph(path)
+        assert back.x is not None
+        assert is_sparse(back.x)
+        assert torch.equal(dense(back.x), x)
+        assert back.identity() == a_graph(x=x.to_sparse_csr()).identity()
+    assert save(back, tmp_path / "again").is_dir()
+    assert_same(open_graph(save(back.replace(x=x), tmp_path / "dense")), a_graph(x=x))
+
+
+@pytest.mark.parametrize("name", storage.SPARSE)
+@pytest.mark.parametrize("how", ["missing", "short", "other"])
+def test_broken_sparse_features_are_refused(tmp_path: Path, name: str, how: str) -> None:
+    path = save(a_graph(x=torch.eye(5).to_sparse_csr()), tmp_path / "g")
+    header = json.loads((path / storage.HEADER).read_text())
+    if how == "missing":
+        del header["arrays"][name]
+    else:
+        values = np.load(path / f"{name}.npy")
+        with saving(tmp_path / "other") as folder:
+            folder.fields = {name: header[name] for name in storage.FIELDS}
+            for kept in header["arrays"]:
+                own = np.load(path / f"{kept}.npy")
+                if kept == name:
+                    own = values[:-1] if how == "short" else values[::-1] * np.array(-7, values.dtype)
+                folder.write(kept, own)
+        path = tmp_path / "other"
+        storage._stamp_file(path).unlink()
+        header = json.loads((path / storage.HEADER).read_text())
+    (path / storage.HEADER).write_text(json.dumps(header))
+    if (name, how) == ("x_values", "other"):
+        assert open_graph(path).num_features == 5  # these are values too
+        return
+    with pytest.raises((DatasetError, GraphError), match="sparse"):
+        open_graph(path)

@@ -19,6 +19,7 @@ from handful.kernels import csr
 from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.attention import attention
 from handful.kernels.dispatch import backend
+from handful.kernels.sparse import take_columns
 
 Hop = Literal["mean", "mean_with_loops", "gcn"]
 """The names of the aggregations that are linear in the features; each is a method of ``Adjacency``."""
@@ -425,10 +426,10 @@ class KnownHop(Adjacency):
         return x.to(self.dtype)
 
     def own(self, x: Tensor) -> Tensor:
-        return self.typed(x[:, : x.shape[1] // 2])
+        return self.typed(take_columns(x, 0, x.shape[1] // 2))
 
     def matmul(self, x: Tensor, *scales: Any, **options: Any) -> Tensor:
-        return self.typed(x[:, x.shape[1] // 2 :])
+        return self.typed(take_columns(x, x.shape[1] // 2, x.shape[1] // 2))
 
 
 def inverse(total: Tensor) -> Tensor:

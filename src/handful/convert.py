@@ -18,6 +18,7 @@ from torch import Tensor
 
 from handful.errors import GraphError, needing
 from handful.graph import MASKS, Graph
+from handful.kernels.sparse import dense
 
 if TYPE_CHECKING:
     import networkx
@@ -210,7 +211,7 @@ def _edges_of_adj_t(adj_t: Any) -> tuple[Tensor, Tensor | None]:
 
 
 def to_pyg(graph: Graph) -> Data:
-    """A PyG ``Data`` that shares the graph's tensors.
+    """A PyG ``Data`` that shares the graph's tensors. Sparse features become dense, since PyG's loaders need rows.
 
     The name, the class names, the metric and the positive class are lost. Text ``ids`` are also lost, with a warning,
     since PyG's loaders select only tensors; ``graph.ids[batch.n_id]`` gives the text ids of a batch.
@@ -220,7 +221,7 @@ def to_pyg(graph: Graph) -> Data:
     """
     with needing("PyG is not installed: pip install torch_geometric", GraphError):
         from torch_geometric.data import Data
-    fields: dict[str, Any] = {n: t for n in (*ARRAYS, *MASKS) if (t := getattr(graph, n)) is not None}
+    fields: dict[str, Any] = {n: dense(t) for n in (*ARRAYS, *MASKS) if (t := getattr(graph, n)) is not None}
     if graph.ids is not None and graph.ids.dtype.kind == "U":
         warnings.warn("to_pyg leaves out ids that are texts, which no loader of PyG can select", stacklevel=2)
     elif graph.ids is not None:
@@ -349,7 +350,7 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     repeated = graph.coalesce().num_edges < graph.num_edges
     directed, undirected = (nx.MultiDiGraph, nx.MultiGraph) if repeated else (nx.DiGraph, nx.Graph)
     out = undirected(name=graph.name) if graph.undirected else directed(name=graph.name)
-    columns = {n: t.tolist() for n in ("x", "y", *MASKS) if (t := getattr(graph, n)) is not None}
+    columns = {n: dense(t).tolist() for n in ("x", "y", *MASKS) if (t := getattr(graph, n)) is not None}
     out.add_nodes_from((v, {n: values[v] for n, values in columns.items()}) for v in range(graph.num_nodes))
     sources, targets = graph.edge_index.tolist()
     weights = None if graph.edge_weight is None else graph.edge_weight.tolist()

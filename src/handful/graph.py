@@ -26,6 +26,7 @@ from torch import Tensor
 from handful.errors import GraphError
 from handful.files import text_fingerprint
 from handful.kernels import csr
+from handful.kernels.sparse import arrays_of, from_scipy, is_sparse, scipy_rows, sparse_rows
 from handful.notebook import html_table
 from handful.settings import Repeated, Task
 
@@ -56,7 +57,8 @@ class Graph:
     Args:
         indptr: int64 ``(N + 1,)``, the start of each row.
         indices: ``(E,)``, int32, or int64 if there are 2³¹ nodes or more: the sources of each row, in ascending order.
-        x: features ``(N, F)`` in float32, float16 or bfloat16; ``None`` for a graph without features.
+        x: features ``(N, F)`` in float32, float16 or bfloat16, or sparse in float32 (a matrix of scipy or torch, kept
+            as a CSR tensor of torch); ``None`` for a graph without features.
         y: the labels; ``None`` for a graph without labels. Classes are int64 ``(N,)``, -1 if unknown. Regression
             targets are float32 ``(N,)`` or ``(N, K)``, NaN if unknown. Several labels per node are float32 ``(N, K)``:
             0, 1, or NaN if unknown.
@@ -428,8 +430,8 @@ class Graph:
         freed when no view uses it any more.
         """
         for name, value in self.__getstate__().items():
-            if isinstance(value, Tensor) and value.device.type == "cpu" and not value.is_shared():  # type: ignore[no-untyped-call]
-                object.__setattr__(self, name, value.clone().share_memory_())  # type: ignore[no-untyped-call]
+            if isinstance(value, Tensor) and value.device.type == "cpu":
+                object.__setattr__(self, name, _shared(value))
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     # -- edges --------------------------------------------------------------------------------------------------
@@ -541,6 +543,13 @@ class Graph:
 ForkingPickler.register(Graph, Graph._sent)
 
 
+def _shared(values: Tensor) -> Tensor:
+    """``values`` in shared memory: a copy, unless they are there already."""
+    if is_sparse(values):
+        return sparse_rows(*map(_shared, arrays_of(values)), width=values.shape[1])
+    return values if values.is_shared() else values.clone().share_memory_()  # type: ignore[no-untyped-call]
+
+
 def fingerprint(*arrays: Tensor) -> str:
     """A checksum of the shapes, dtypes and bytes of the arrays.
 
@@ -550,8 +559,9 @@ def fingerprint(*arrays: Tensor) -> str:
     crc = 0
     for array in arrays:
         crc = zlib.crc32(f"{array.dtype}{tuple(array.shape)}".encode(), crc)
-        if array.numel():  # an empty array of numpy's may have a stride that torch cannot view as bytes
-            crc = zlib.crc32(array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
+        for part in arrays_of(array) if is_sparse(array) else (array,):
+            if part.numel():  # an empty array of numpy's may have a stride that torch cannot view as bytes
+                crc = zlib.crc32(part.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data, crc)
     return f"{crc:08x}"
 
 
@@ -582,11 +592,17 @@ def _tensor(value: Any, name: str) -> Tensor:
     """Convert an array of real numbers to a plain tensor. If torch does not support its dtype, the numbers are
     converted.
     """
+    if name == "x" and hasattr(value, "tocsr"):
+        value = from_scipy(value)
     if isinstance(value, Tensor):
-        if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_complex():
+        if name == "x" and value.layout is torch.sparse_coo:
+            value = value.to_sparse_csr()
+        plain = value.layout is torch.strided or (name == "x" and is_sparse(value))
+        if not plain or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
             raise GraphError(f"{name} must be real numbers in a plain tensor, got {got}")
-        return value.detach()
+        result: Tensor = value.detach()
+        return result
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, OverflowError) as error:
@@ -691,6 +707,8 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
         wanted = f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
         row = "row per node" if name == "x" else "value per edge" if name == "edge_weight" else "row per edge"
         raise GraphError(f"{name} must have shape {wanted}, one {row}, got {tuple(values.shape)}")
+    if is_sparse(values):
+        return _check_sparse(values.to(torch.float32))
     if name != "x" or values.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         values = values.to(torch.float32)
     for start in range(0, len(values), BLOCK):
@@ -700,6 +718,16 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
         else:
             _refuse(~block.isfinite(), name, block, "fill or drop values that are not finite", start)
     return values.contiguous()
+
+
+def _check_sparse(x: Tensor) -> Tensor:
+    indptr, columns, values = arrays_of(x)
+    if not csr.rises(indptr.long().cpu().numpy(), len(columns)) or len(values) != len(columns):
+        raise GraphError("x is sparse, and the starts of its rows do not rise to the number of its values")
+    if (at := csr.first_outside(columns.cpu().numpy(), x.shape[1])) >= 0:
+        raise GraphError(f"x is sparse, and its value {at} is in column {columns[at]}: it has {x.shape[1]} columns")
+    _refuse(~values.isfinite(), "x.values()", values, "fill or drop values that are not finite")
+    return from_scipy(scipy_rows(x)).to(x.device)  # the columns of each row ascend
 
 
 def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) -> None:

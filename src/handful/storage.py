@@ -20,9 +20,10 @@ import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile, gettempdir
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
@@ -32,6 +33,8 @@ from torch import Tensor
 from handful.errors import DatasetError, GraphError, blaming
 from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
+from handful.kernels.gather import rows_between
+from handful.kernels.sparse import arrays_of, dense, is_sparse, sparse_rows
 
 T = TypeVar("T")
 Entries = dict[str, dict[str, Any]]
@@ -39,8 +42,12 @@ Entries = dict[str, dict[str, Any]]
 FORMAT = "handful-graph"
 VERSION = 3
 HEADER = "graph.json"
+AT_ONCE = 1 << 22
+"""The number of values that ``with_dense_features`` writes at a time."""
 SWAP_TRIES, SWAP_SECONDS = 100, 0.02
 """The number of attempts to read a graph that is being replaced, and the seconds between two attempts."""
+SPARSE = ("x_indptr", "x_columns", "x_values", "x_width")
+"""The arrays of sparse features, instead of ``x``."""
 ARRAYS = ("indptr", "indices", "x", "y", "edge_weight", "edge_attr", "ids", "kept", *MASKS)
 FIELDS = ("name", "undirected", "num_classes", "metric", "class_names", "schema", "task", "positive")
 
@@ -78,11 +85,30 @@ def save(graph: Graph, path: str | Path) -> Path:
     return Path(path)
 
 
+def with_dense_features(graph: Graph) -> Graph:
+    """``graph``, with dense features. Those of a graph with sparse features are in a temporary file, and made once."""
+    if graph.x is None or not is_sparse(graph.x):
+        return graph
+    if "dense" not in vars(graph):
+        with TemporaryFile(prefix="handful-") as file, naming(Path(gettempdir())):
+            rows = max(1, AT_ONCE // max(1, graph.num_features))
+            for lo in range(0, graph.num_nodes, rows):
+                file.write(dense(rows_between(graph.x, lo, min(lo + rows, graph.num_nodes))).numpy().data)
+            file.flush()
+            x = np.memmap(file, np.float32, "c", shape=tuple(graph.x.shape))
+        vars(graph)["dense"] = replace(graph, x=torch.from_numpy(x))
+    return vars(graph)["dense"]  # type: ignore[no-any-return]
+
+
 def write_graph(folder: Folder, graph: Graph, without: tuple[str, ...] = ()) -> None:
     """Write ``graph`` to an open folder, except the arrays in ``without``."""
     folder.fields = {name: getattr(graph, name) for name in FIELDS}
-    for name in ARRAYS:
-        if name not in without and (values := getattr(graph, name)) is not None:
+    arrays = {name: values for name in ARRAYS if (values := getattr(graph, name)) is not None}
+    if graph.x is not None and is_sparse(graph.x):
+        width = torch.tensor([graph.num_features])
+        arrays |= zip(SPARSE, (*arrays_of(arrays.pop("x")), width), strict=True)
+    for name, values in arrays.items():
+        if name not in without:
             folder.write(name, values)
 
 
@@ -108,7 +134,7 @@ class Folder:
         block ends.
 
         Args:
-            name: one of ``ARRAYS``.
+            name: one of ``ARRAYS`` and ``SPARSE``.
             dtype: the name of the array's torch dtype, such as ``float32``.
             row: the shape of a row.
         """
@@ -153,7 +179,7 @@ def saving(path: str | Path) -> Iterator[Folder]:
         aside.mkdir()  # a signal right after this also removes it
         folder = Folder(aside)
         yield folder
-        folder.arrays = {name: folder.arrays[name] for name in ARRAYS if name in folder.arrays}
+        folder.arrays = {name: folder.arrays[name] for name in (*ARRAYS, *SPARSE) if name in folder.arrays}
         fields = {name: folder.fields.get(name) for name in FIELDS}
         folder.write_header({"format": FORMAT, "version": VERSION, **fields})
         _swap_in(aside, path)
@@ -206,11 +232,20 @@ def _refuse_other(path: Path) -> None:
 def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
     arrays, confirm = open_arrays(path, header["arrays"], verify)
     with blaming(path):
+        if not set(arrays).isdisjoint(SPARSE):
+            arrays["x"] = _sparse_features(*(arrays.pop(name, None) for name in SPARSE))
         graph = Graph(**read_fields(header), **arrays, checked=confirm is None)
     vars(graph)["opened"] = path.resolve()
     if confirm is not None:
         confirm()
     return graph
+
+
+def _sparse_features(*arrays: Any) -> Tensor:
+    try:
+        return sparse_rows(*arrays[:3], width=int(arrays[3]))
+    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise GraphError(f"its sparse features are no matrix: {str(error).splitlines()[0]}") from None
 
 
 def read_fields(header: dict[str, Any]) -> dict[str, Any]:
@@ -339,7 +374,7 @@ def read_header(path: Path, kind: str = FORMAT, version: int = VERSION) -> dict[
         if header["version"] != version:
             words = f"{path} was saved in version {header['version']} of the format"
             raise DatasetError(f"{words}, and this handful reads {version}: save it again, or use another release")
-        unknown = set(header["arrays"]) - set(ARRAYS)
+        unknown = set(header["arrays"]) - {*ARRAYS, *SPARSE}
         missing = {"indptr", "indices"} - set(header["arrays"]) or {*FIELDS} - {*header}
         kinds = {"dtype": str, "shape": list, "bytes": int, "crc32": str, "from": int}
         shaped = all(type(entry[key]) is kind for entry in header["arrays"].values() for key, kind in kinds.items())

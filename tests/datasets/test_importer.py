@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from handful.datasets.importer import import_tables, update_graph
 from handful.datasets.schema import Schema
 from handful.errors import DatasetError, GraphError, HandfulError
 from handful.graph import MASKS, Graph
+from handful.kernels.sparse import dense, is_sparse
 from handful.settings import TableOptions
 from handful.storage import open_graph
 
@@ -1087,3 +1089,75 @@ def test_an_update_of_a_large_graph_with_few_edges(monkeypatch: pytest.MonkeyPat
     nodes = {"id": large.tolist(), "age": [1.0] * 200, "colour": ["red"] * 200}
     made = update_graph(graph, {"source": ["0"], "target": ["a"]}, nodes, say=lambda text: None)
     assert (made.num_nodes, made.num_edges) == (203, 4)
+
+
+def noted(first: int, count: int, **more: Any) -> dict[str, Any]:
+    """A node table with a long text, a number, a category and a label."""
+    rng = np.random.default_rng(first)
+    words = [" ".join(f"w{k}" for k in rng.integers(0, 3000, rng.integers(0, 9))) for _ in range(count)]
+    table = {
+        "id": [f"n{i}" for i in range(first, first + count)],
+        "note": words,
+        "age": rng.normal(size=count).tolist(),
+    }
+    table |= {"city": [["Oslo", "Rome"][i % 2] for i in range(count)]}
+    return table | {"label": [["a", "b"][int(k)] for k in rng.integers(0, 2, count)]} | more
+
+
+def ring(first: int, count: int) -> dict[str, Any]:
+    ends = range(first, first + count)
+    return {"source": [f"n{i}" for i in ends], "target": [f"n{max(0, i - 1)}" for i in ends]}
+
+
+def silent(_: str) -> None:
+    """Notes are not the point of a test."""
+
+
+@pytest.mark.parametrize("unknown", ["error", "add"])
+def test_hashed_words_stay_sparse(unknown: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edges, nodes = ring(0, 90), noted(0, 90)
+    if unknown == "add":
+        edges = {name: [*values, "new"] for name, values in edges.items()}
+    how: dict[str, Any] = {"hashed": "note=2048", "unknown": unknown, "say": silent, "split": None}
+    graph = import_tables(edges, nodes, **how, out=tmp_path / "g")
+    assert graph.x is not None
+    assert is_sparse(graph.x)
+    assert graph.x.values().numel() < 12 * graph.num_nodes
+    monkeypatch.setattr(schema, "NARROW", 10**6)
+    wanted = import_tables(edges, nodes, **how)
+    assert wanted.x is not None
+    assert not is_sparse(wanted.x)
+    assert torch.equal(dense(graph.x), wanted.x)
+    assert open_graph(tmp_path / "g").identity() == graph.identity()
+
+
+def test_features_are_sparse_only_if_nearly_all_are_zero() -> None:
+    edges, nodes = ring(0, 90), noted(0, 90)
+    for how in ({"hashed": "note=64"}, {"hashed": "note=500"}, {"hashed": "note=600", "ignore": "age"}):
+        graph = import_tables(edges, nodes, **how, say=silent)
+        assert graph.x is not None
+        # About four words, a number and a category in 600 columns are within a hundredth; 512 columns are narrow.
+        assert is_sparse(graph.x) == (graph.num_features > 512)
+    full = {**nodes, "note": [" ".join(f"w{k}" for k in range(50))] * 90}
+    graph = import_tables(edges, full, hashed="note=600", say=silent)
+    assert graph.x is not None
+    assert not is_sparse(graph.x)
+
+
+def test_an_update_of_sparse_features_is_the_import_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    how: dict[str, Any] = {"hashed": "note=2048", "say": silent, "split": None}
+    old = import_tables(ring(0, 60), noted(0, 60), **how)
+    new = ring(60, 30), noted(60, 30)
+    made = update_graph(old, *new, say=silent)
+    assert made.x is not None
+    assert is_sparse(made.x)
+    wanted = import_tables(
+        joined(ring(0, 60), new[0]), joined(noted(0, 60), new[1]), schema=Schema.from_json(old.schema), say=silent
+    )
+    assert wanted.x is not None
+    assert torch.equal(dense(made.x), dense(wanted.x))
+    monkeypatch.setattr(schema, "NARROW", 10**6)
+    again = update_graph(old.replace(x=dense(old.x)), *new, say=silent)
+    assert again.x is not None
+    assert torch.equal(again.x, dense(made.x))
+    assert again.replace(x=made.x).identity() == made.identity()

@@ -13,7 +13,7 @@ from handful.errors import HandfulError
 from handful.graph import MASKS
 from handful.report.page import write_finding
 from handful.runs import refit
-from handful.studies.explain import column_groups, explain, moved_by
+from handful.studies.explain import column_groups, explain, importance, moved_by
 
 pa = pytest.importorskip("pyarrow")
 NODES = 240
@@ -39,7 +39,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> hf.OpenedRun:
 def test_the_column_that_decides_matters_most(run: hf.OpenedRun) -> None:
     graph = run.load()
     groups = column_groups(graph)
-    assert {name: place.stop - place.start for name, place in groups.items()} == {"noise": 1, "plan": 3, "city": 4}
+    assert groups == {"noise": (0, 1), "plan": (1, 3), "city": (4, 4)}
     found = explain(run, graph)
     lost = found.payload["importance"]
     assert max(lost, key=lost.__getitem__) == "plan"
@@ -63,6 +63,15 @@ def test_what_is_left_out_is_what_another_graph_predicts(run: hf.OpenedRun) -> N
     x[node, 1:4] = graph.x[:, 1:4].mean(0)
     without = run.predict_proba(graph.replace(x=x))[node]
     assert moves["plan"] == pytest.approx(100 * (p - without)[p.argmax()], abs=1e-3)
+
+
+def test_sparse_features_are_explained_as_dense_ones(run: hf.OpenedRun) -> None:
+    graph = run.load()
+    sparse = graph.replace(x=graph.x.to_sparse_csr())
+    groups = column_groups(graph)
+    wanted, lost = (importance(run, one, groups, print)[0] for one in (graph, sparse))
+    assert lost == pytest.approx(wanted, abs=1e-6)
+    assert moved_by(run, sparse, 7, groups)[2] == pytest.approx(moved_by(run, graph, 7, groups)[2], abs=1e-3)
 
 
 def test_a_node_is_explained_by_the_models_that_predict_it(run: hf.OpenedRun, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from handful.errors import DatasetError, blaming, unknown
 from handful.files import naming
 from handful.graph import MASKS, Graph, is_label
 from handful.kernels.buckets import imbalance
+from handful.kernels.sparse import is_sparse, scipy_rows
 from handful.random import derive_seed
 from handful.settings import TableOptions, Unknown
 from handful.storage import FIELDS, open_graph, save, saving, write_graph
@@ -235,12 +236,24 @@ def update_graph(
 def _extended(old: Graph, tables: _Tables, schema: Schema) -> dict[str, np.ndarray]:
     """The fields of the old nodes, followed by those of the new nodes."""
     fields = {name: np.zeros(old.num_nodes, bool) for name in MASKS if name in tables.fields}
-    fields |= {name: np.asarray(value) for name in OF_NODES if (value := getattr(old, name)) is not None}
+    sparse = old.x is not None and is_sparse(old.x)
+    for name in OF_NODES:
+        if (value := getattr(old, name)) is not None:
+            fields[name] = scipy_rows(value) if name == "x" and sparse else np.asarray(value)
     none = {name: values[:0] for name, values in fields.items()}
     new = _pad(none, tables.num_nodes - old.num_nodes, schema) | tables.fields
     if other := [name for name, values in fields.items() if values.dtype.kind != new[name].dtype.kind]:
         raise DatasetError(f"the {other[0]} of graph '{old.name}' is not of its schema: import all tables again")
-    return {name: np.concatenate([values, new[name]]) for name, values in fields.items()}
+    return {name: _stacked(values, new[name]) for name, values in fields.items()}
+
+
+def _stacked(first: Any, second: Any) -> Any:
+    """The rows of two arrays or sparse matrices of SciPy, in the form of ``first``."""
+    if isinstance(first, np.ndarray):
+        return np.concatenate([first, second if isinstance(second, np.ndarray) else second.toarray()])
+    from scipy.sparse import csr_array, vstack
+
+    return vstack([first, csr_array(second)], format="csr")
 
 
 def _with_split(graph: Graph, split: str | None, seed: int) -> Graph:
@@ -442,7 +455,7 @@ class _Reader:
         fields |= {} if self.time else problems.attempt(_masks, table, schema, fields.get("y")) or {}
         if self.schema is None:
             schema = self._fit(table, schema, names, fields, problems)
-        x = schema.encode(table, problems, self.say)
+        x = schema.encode(table, problems, self.say, may_be_sparse=True)
         problems.tell()
         if self.schema is None:
             _tell_leaks(table, schema, x, fields.get("y"), self.say)
@@ -718,7 +731,8 @@ def _pad(fields: dict[str, Any], added: int, schema: Schema) -> dict[str, Any]:
     for name in OF_NODES if added else ():
         if (values := fields.get(name)) is not None:
             value = schema.missing_row() if name == "x" else missing[values.dtype.kind]
-            fields[name] = np.concatenate([values, np.full((added, *values.shape[1:]), value, values.dtype)])
+            rows = np.broadcast_to(np.asarray(value, values.dtype), (added, *values.shape[1:]))
+            fields[name] = _stacked(values, rows)
     return fields
 
 

@@ -53,7 +53,8 @@ def leaking_columns(schema: Schema, x: np.ndarray, y: np.ndarray) -> dict[str, f
     result = {}
     for column, own in schema.by_column(x):
         if column.kind not in ("text", "vector") and (numbers or worst >= LEAST_MISTAKES):
-            bins = _bins(column, own[rows], y[fitted])
+            values = own[rows]
+            bins = _bins(column, values if isinstance(values, np.ndarray) else values.toarray(), y[fitted])
             guess = _guesses(bins[: len(fitted)], y[fitted], usual, int(bins.max()) + 1, numbers)
             left = _mistakes(y[judged], guess[bins[len(fitted) :]], numbers) / max(worst, 1e-12)
             if left <= NEARLY:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import codecs
 import re
 import zlib
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
@@ -46,6 +47,9 @@ LANDMARKS = 101
 """The number of quantiles that are stored for the quantile scaling of a column."""
 EDGE = 1e-7
 """The minimum distance of a quantile level from 0 and from 1, so that normal scores are finite."""
+NARROW, THIN = 512, 0.01
+"""Features are sparse if there are more than ``NARROW`` columns, and at most the share ``THIN`` of all values is not
+0."""
 SHOWN = 40
 """The maximum number of columns in a printed table."""
 WORD = re.compile(r"\w+")
@@ -145,10 +149,11 @@ class Column:
             steps.append(f"(x − {self.center:.4g}) / {self.spread:.4g}")
         return "; ".join(steps) or ("0 or 1" if self.kind == "boolean" else "as it is")
 
-    def encode(self, rows: TableFile, out: np.ndarray, say: Say) -> None:
-        """Write the features of this column to ``out``, float32 ``(rows, width)``, which must be zero
-        before the call.
-        """
+    def encode(self, rows: TableFile, say: Say) -> Any:
+        """The features of this column, float32 ``(rows, width)``; for text, a sparse matrix of SciPy."""
+        if self.kind == "text":
+            return self._words(rows)
+        out = np.zeros((len(rows), self.width), np.float32)
         if self.kind == "category":
             places, unseen = _places(rows.text(self.name), self.categories)
             out[np.arange(len(places)), places] = 1  # the last feature is for -1
@@ -156,11 +161,7 @@ class Column:
                 names = _list_names([f"'{value}'" for value in unseen.unique().to_pylist()])
                 other = f"{len(unseen):,} rows are 'other'" + ("" if self.missing else ", which no row was in before")
                 say(f"'{self.name}' has values that are not in the schema, {names}: {other}")
-            return
-        if self.kind == "text":
-            weighed = _hash_words(rows, self.name, self.size) * np.array(self.idf or 1, np.float32)
-            out[:] = weighed / np.maximum(np.linalg.norm(weighed, axis=1, keepdims=True), 1e-12)
-            return
+            return out
         values, missing = self.numbers(rows)
         if not self.fill:
             rows.refuse(missing, f"'{self.name}' is missing")
@@ -173,6 +174,15 @@ class Column:
         out[:, : self.size] = (values - self.center) / self.spread
         if self.indicator:
             out[:, self.size] = missing
+        return out
+
+    def _words(self, rows: TableFile) -> Any:
+        result, idf = _hash_words(rows, self.name, self.size), np.array(self.idf or [1] * self.size)
+        of = np.repeat(np.arange(len(rows)), np.diff(result.indptr))
+        weighed = result.data * idf[result.indices]
+        norm = np.sqrt(np.bincount(of, weighed**2, len(rows)))
+        result.data = (weighed / norm[of]).astype(np.float32)
+        return result
 
 
 @dataclass(frozen=True)
@@ -268,17 +278,33 @@ class Schema:
         if extra := [name for name in has if name not in known]:
             say(f"{rows.path}: not in the schema, and not used: {_list_names(extra)}")
 
-    def encode(self, rows: TableFile, problems: Problems, say: Say) -> np.ndarray:
-        """Encode a table as features, float32 ``(rows, width)``."""
+    def encode(self, rows: TableFile, problems: Problems, say: Say, may_be_sparse: bool = False) -> Any:
+        """Encode a table as features, float32 ``(rows, width)``: an array, or a sparse matrix of SciPy if nearly all
+        values are 0 and ``may_be_sparse`` is true.
+        """
+
+        def features(column: Column) -> Any:
+            result = problems.attempt(column.encode, rows, lambda text: say(f"{rows.path}: {text}"))
+            return np.zeros((len(rows), column.width), np.float32) if result is None else result
+
+        texts = {column.name: features(column) for column in self.columns if column.kind == "text"}
+        others = [column for column in self.columns if column.name not in texts]
+        held = len(rows) * sum(1 if column.kind == "category" else column.width for column in others)
+        held += sum(getattr(one, "nnz", 0) for one in texts.values())
+        blocks = (texts[column.name] if column.name in texts else features(column) for column in self.columns)
+        if may_be_sparse and self.width > NARROW and held <= THIN * len(rows) * self.width:
+            from scipy.sparse import csr_array, hstack
+
+            return hstack([csr_array(block) for block in blocks], format="csr")
         x = np.zeros((len(rows), self.width), np.float32)
-        for column, own in self.by_column(x):
-            problems.attempt(column.encode, rows, own, lambda text: say(f"{rows.path}: {text}"))
+        for (_, own), block in zip(self.by_column(x), blocks, strict=True):
+            own[:] = block if isinstance(block, np.ndarray) else block.toarray()
         return x
 
     def by_column(self, x: np.ndarray) -> Iterator[tuple[Column, np.ndarray]]:
-        """Yield each column of the table with its features, which are a view of ``x``, ``(rows, width)``."""
+        """Yield each column of the table with its features, some columns of ``x``, ``(rows, width)``."""
         ends = np.cumsum([column.width for column in self.columns], dtype=int)
-        return zip(self.columns, np.split(x, ends[:-1], axis=1), strict=False)
+        return ((column, x[:, end - column.width : end]) for column, end in zip(self.columns, ends, strict=True))
 
     def missing_row(self) -> np.ndarray:
         """The features of a node that has no row in the table, float32 ``(width,)``."""
@@ -404,8 +430,8 @@ def _fit_column(rows: TableFile, name: str, how: TableOptions, fitted: np.ndarra
     if kind == "category":
         return Column(name, kind, categories=_fit_categories(rows, name, name in how.categorical), missing=missing)
     if kind == "text":
-        has = _hash_words(rows, name, how.widths[name])[fitted] != 0
-        idf = np.log((1 + len(has)) / (1 + has.sum(axis=0))) + 1
+        has = _hash_words(rows, name, how.widths[name])[fitted]
+        idf = np.log((1 + has.shape[0]) / (1 + np.bincount(has.indices, minlength=has.shape[1]))) + 1
         return Column(name, kind, size=len(idf), missing=missing, idf=tuple(map(float, idf)))
     column = Column(name, kind, format=format, size=max(1, len(cells.drop_null()[0])) if kind == "vector" else 1)
     values, absent = column.numbers(rows)
@@ -651,19 +677,27 @@ def _places(texts: Any, among: tuple[str, ...]) -> tuple[np.ndarray, Any]:
     return places, texts.filter(pa.array(places < 0)).drop_null()
 
 
-def _hash_words(rows: TableFile, name: str, size: int) -> np.ndarray:
-    """Hash the words of every text into float32 ``(rows, size)``. The checksum of a word determines its column and its
-    sign.
+def _hash_words(rows: TableFile, name: str, size: int) -> Any:
+    """Hash the words of every text into a sparse matrix of SciPy, ``(rows, size)``. The checksum of a word determines
+    its column and its sign.
 
     In a column of lists, each entry is one word. A checksum is the same on every machine and in every version of
     Python.
     """
-    result = np.zeros((len(rows), size), np.float32)
-    for counts, cell in zip(result, rows.column(name).to_pylist(), strict=True):
+    from scipy.sparse import csr_array
+
+    columns, signs, ends = array("i"), array("b"), array("q", [0])
+    for cell in rows.column(name).to_pylist():
         entries = cell if isinstance(cell, list) else WORD.findall("" if cell is None else str(cell))
         for word in entries:
             mixed = zlib.crc32(str(word).lower().encode())
-            counts[mixed % size] += 1 if mixed >> 31 else -1
+            columns.append(mixed % size)
+            signs.append(1 if mixed >> 31 else -1)
+        ends.append(len(columns))
+    arrays = np.array(signs, np.float64), np.array(columns, np.int32), np.array(ends)
+    result = csr_array(arrays, shape=(len(rows), size))
+    result.sum_duplicates()
+    result.eliminate_zeros()
     return result
 
 

@@ -138,6 +138,8 @@ def sender(device: torch.device) -> Callable[[Tensor], Tensor]:
     known: dict[tuple[object, ...], Tensor] = {}
 
     def send(tensor: Tensor) -> Tensor:
+        if tensor.layout is not torch.strided:
+            return tensor.to(device)
         key = tensor.data_ptr(), tensor.dtype, tensor.stride(), tensor.shape[1:]
         if key not in known or len(known[key]) < len(tensor):
             known[key] = sent(tensor, device)

@@ -17,6 +17,7 @@ from handful.kernels.aggregate import Scaled, spmm
 from handful.kernels.bfloat16 import array
 from handful.kernels.dispatch import backend
 from handful.kernels.gather import gather
+from handful.kernels.sparse import is_sparse, join_rows, sum_rows, take_windows
 from handful.kernels.threads import kernel, over_rows, prefetch
 
 Edges = tuple[Tensor, Tensor, Tensor | None]
@@ -157,6 +158,8 @@ def gather_hops(
     tensor([[10., 11.],
             [11., 12.]])
     """
+    if is_sparse(x):
+        return _sparse_hops(x, rows, level, features, edges)
     hops = x.shape[1] // features
     pairs = x.as_strided((max(0, len(x) * hops - 1), 2 * features), (features, 1))
     out = gather(pairs, rows * hops + level)
@@ -170,3 +173,23 @@ def gather_hops(
     around, shrunk = out[:count, features:], spmm(Scaled(*edges), out[:, :features]).to(x.dtype)
     around.copy_(torch.where(level[:count, None] == 0, shrunk, around))
     return out
+
+
+def _sparse_hops(
+    x: Tensor, rows: Tensor, level: Tensor, features: int, edges: tuple[Tensor, Tensor, Tensor] | None
+) -> Tensor:
+    """``gather_hops`` for sparse ``x``."""
+    first = level * features
+    if edges is None:
+        return take_windows(x, rows, first, 2 * features)
+    indptr, indices, weight = edges
+    sampled = level == 0
+    sampled[len(indptr) - 1 :] = False
+    count = indptr.diff()
+    inner = torch.repeat_interleave(sampled[: len(count)], count)
+    indptr = torch.cat([indptr[:1], (count * sampled[: len(count)]).cumsum(0)])
+    indptr = torch.cat([indptr, indptr[-1:].expand(len(rows) + 1 - len(indptr))])
+    near = sum_rows(indptr, indices[inner], weight[inner], take_windows(x, rows, first, features))
+    # A row of level 0 has its sum instead of X_1.
+    ends = torch.where(sampled, features, first + 2 * features)
+    return join_rows(take_windows(x, rows, first, 2 * features, ends), near, features, 2 * features)

@@ -14,7 +14,10 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.batch import Batch
 from handful.errors import HandfulError
+from handful.kernels import linear as dense_linear
 from handful.kernels.activation import act, batch_norm_act, dropout, layer_norm_act
+from handful.kernels.gather import rows_between
+from handful.kernels.sparse import arrays_of, is_sparse, sparse_rows, take_columns
 from handful.nn.network import Chunks, Depth, Network, Width, arguments, device_of, moved
 from handful.random import derive_seed
 from handful.settings import Rate
@@ -47,7 +50,7 @@ class Stack(Network):
     def forward(self, batch: Batch) -> Tensor:
         known = self.knows_hop(batch.x)
         stack = batch.stack(self.depth - known)
-        h = batch.x[: stack[0].num_sources] if stack else batch.x
+        h = rows_between(batch.x, 0, stack[0].num_sources) if stack else batch.x
         h = self.run_layer(0, self.first_layer if known else self.embed, h)
         for i, adj in enumerate(stack, int(known)):
             h = self.run_layer(i, self.layer, i, adj, h)
@@ -68,14 +71,14 @@ class Stack(Network):
         """Compute layer 0 from rows [own ‖ aggregated features]. Any further columns, which belong to later hops, are
         ignored.
         """
-        rows = x[:, : 2 * self.in_features]
+        rows = take_columns(x, 0, 2 * self.in_features)
         return self.layer(0, KnownHop.of(rows, next(self.parameters()).dtype), rows)
 
     def _through(self, layers: int, x: Tensor, adj: Adjacency, chunks: Chunks) -> Tensor:
         """The output of the first ``layers`` layers, computed in chunks of rows."""
         h = x
-        # A product by blocks, or a precomputed first hop, converts the rows itself.
-        if (adj.in_memory and not self.knows_hop(x)) or self.embeds:
+        # A product by blocks or with sparse rows, or a precomputed first hop, converts the rows itself.
+        if self.embeds or not (self.knows_hop(x) or is_sparse(x) or not adj.in_memory):
             h = chunks.map_rows(partial(self.run_layer, 0, self.embed), x)
         for i, block in enumerate(self.blocks()[:layers]):
             adj, h = (moved(value, device_of(block)) for value in (adj, h))
@@ -223,12 +226,16 @@ class Backbone(Stack):
     def embed(self, x: Tensor) -> Tensor:
         if x.dtype == torch.float16 and self.convs[0].widens and not (self.embeds or self.input_dropout):
             return x
-        x = x.to(next(self.parameters()).dtype)
-        if self.input_dropout:
-            x = dropout(x, self.input_dropout, self.training, derive_seed(self.step_seed, len(self.convs) + 1))
+        x, seed = x.to(next(self.parameters()).dtype), derive_seed(self.step_seed, len(self.convs) + 1)
+        if self.input_dropout and is_sparse(x):
+            indptr, columns, values = arrays_of(x)
+            values = dropout(values[:, None], self.input_dropout, self.training, seed)[:, 0]
+            x = sparse_rows(indptr, columns, values, width=x.shape[1])
+        elif self.input_dropout:
+            x = dropout(x, self.input_dropout, self.training, seed)
         if self.input_projection is None:
             return x
-        return dropout(self.input_projection(x), self.dropout, self.training, derive_seed(self.step_seed, 0))
+        return dropout(apply(self.input_projection, x), self.dropout, self.training, derive_seed(self.step_seed, 0))
 
     def layer(self, i: int, adj: Adjacency, h: Tensor) -> Tensor:
         return self.act(i, self.convs[i](adj, h, self.skips[i] if len(self.skips) else None))
@@ -241,14 +248,39 @@ class Backbone(Stack):
         return h if self.output_projection is None else self.output_projection(h)
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x · weightᵀ + bias``, for dense or sparse ``x`` ``(N, in)`` and ``weight`` ``(out, in)``."""
+    if not is_sparse(x):
+        return dense_linear.linear(x, weight, bias)
+    indptr, columns, values = arrays_of(x)
+    product = Adjacency(indptr.long(), columns, x.shape[1], values).matmul(dense_linear.as_asked(weight.T.contiguous()))
+    return product if bias is None else product + bias.to(product.dtype)
+
+
+def apply(layer: nn.Linear, x: Tensor) -> Tensor:
+    """``layer(x)``, for dense or sparse ``x`` in the dtype of the layer or in float16."""
+    x = x.to(layer.weight.dtype)
+    return linear(x, layer.weight, layer.bias) if is_sparse(x) else layer(x)
+
+
+def own_linear(adj: Adjacency, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """``linear`` of the targets' own rows of ``x``."""
+    if is_sparse(x) and adj.in_memory:
+        return adj.own(linear(x, weight)) + bias
+    return linear(adj.own(x), weight, bias)
+
+
 def multiply_first(adj: Adjacency, x: Tensor, out_features: int) -> bool:
-    """Whether A(XW) is cheaper than (AX)W. The cost model counts one gathered value as eight multiplications.
+    """Whether A(XW) is cheaper than (AX)W: always for sparse X. For dense X, the cost model counts one gathered value
+    as eight multiplications.
 
     If X needs a gradient, A(XW) is chosen even if it costs up to 10% more, since it stores no AX for the backward pass.
     If X needs no gradient, (AX)W needs no aggregation in the backward pass.
     """
     if not adj.in_memory:
         return False  # X is read by blocks: every chunk of targets would compute X W again
+    if is_sparse(x):
+        return True
     in_features = x.shape[1]
     before = adj.num_sources * in_features * out_features + 8 * adj.num_edges * out_features
     after = adj.num_targets * in_features * out_features + 8 * adj.num_edges * in_features

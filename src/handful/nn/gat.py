@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from handful.adjacency import Adjacency
 from handful.errors import HandfulError
-from handful.kernels.linear import linear
-from handful.nn.backbone import Backbone, Conv
+from handful.nn.backbone import Backbone, Conv, linear, own_linear
 from handful.nn.network import Chunks, Heads
 
 
@@ -47,7 +46,7 @@ class GATConv(Conv):
         """Compute the output of the layer from the values ``z`` and the scores ``a_source`` of all sources."""
         out = adj.attend(z, a_source, (adj.own(z) * self.target).sum(-1))
         out = (out.mean(1) if self.average else out.flatten(1)) + self.bias.to(out.dtype)
-        return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
+        return out if skip is None else out + own_linear(adj, h, skip.weight, skip.bias)
 
 
 class GAT(Backbone):

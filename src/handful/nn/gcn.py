@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from handful.adjacency import Adjacency, Hop
-from handful.kernels.linear import linear
-from handful.nn.backbone import Backbone, Conv, multiply_first
+from handful.nn.backbone import Backbone, Conv, linear, multiply_first, own_linear
 
 
 class GCNConv(Conv):
@@ -28,7 +27,7 @@ class GCNConv(Conv):
             out = adj.gcn(moved) + bias.to(moved.dtype)
         else:
             out = linear(adj.gcn(h), weight, bias)
-        return out if skip is None else out + linear(adj.own(h), skip.weight, skip.bias)
+        return out if skip is None else out + own_linear(adj, h, skip.weight, skip.bias)
 
 
 class GCN(Backbone):

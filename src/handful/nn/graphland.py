@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from handful.adjacency import Adjacency
 from handful.kernels.activation import dropout as drop
 from handful.kernels.linear import add_linear, linear
-from handful.nn.backbone import Stack
+from handful.nn.backbone import Stack, apply
 from handful.nn.network import Chunks, Depth, Width, arguments
 from handful.random import derive_seed
 from handful.settings import Rate
@@ -67,7 +67,7 @@ class GraphLandSAGE(Stack):
         return blocks
 
     def embed(self, x: Tensor) -> Tensor:
-        inner = self.inner_input(x.to(self.inner_input.weight.dtype))
+        inner = apply(self.inner_input, x)
         return self.outer_input(F.gelu(self.drop(0, 0, inner)))  # type: ignore[no-any-return]
 
     def layer(self, i: int, adj: Adjacency, h: Tensor, normed: Tensor | None = None) -> Tensor:

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import checkpoint
 from handful.adjacency import Adjacency, Hop
 from handful.batch import Batch
 from handful.errors import HandfulError
+from handful.kernels.gather import rows_between
 from handful.kernels.threads import even_ranges
 from handful.settings import Range, check_value
 
@@ -213,7 +214,7 @@ class Chunks:
 
     def split(self, x: Tensor) -> Iterator[Tensor]:
         """The rows of ``x``, a chunk at a time."""
-        yield from torch.split(x, self.rows) if len(x) > self.rows else (x,)
+        yield from (rows_between(x, lo, hi) for lo, hi in pairwise(self.of_rows(len(x))))
 
     def collect(self, make: Callable[[int, int], Tensor], cuts: Sequence[int]) -> Tensor:
         """Call ``make(lo, hi)`` for each pair of successive boundaries in ``cuts``, and concatenate the resulting rows.
@@ -234,8 +235,7 @@ class Chunks:
         """Compute ``function(*of)`` in chunks of rows; ``function`` must act on each row separately."""
 
         def make(lo: int, hi: int) -> Tensor:
-            # All rows need no slice: its backward pass would copy the gradient.
-            return function(*(x if hi - lo == len(x) else x[lo:hi] for x in of))
+            return function(*(rows_between(x, lo, hi) for x in of))
 
         return self.collect(make, self.of_rows(len(of[0])))
 

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency, Hop, KnownHop
 from handful.kernels.aggregate import Scaled, result_dtype, spmm
 from handful.kernels.dispatch import Fused, Saved, backend
-from handful.kernels.linear import add_linear, as_asked, linear, outer, product
-from handful.nn.backbone import Backbone, Conv, multiply_first
+from handful.kernels.linear import add_linear, as_asked, outer, product
+from handful.kernels.sparse import is_sparse
+from handful.nn.backbone import Backbone, Conv, linear, multiply_first
 
 
 class SAGEConv(Conv):
@@ -40,6 +41,10 @@ class SAGEConv(Conv):
         neighbor, own, bias = self.weights(skip)
         if isinstance(adj, KnownHop):  # one product of [own ‖ mean]
             return linear(adj.typed(h), torch.cat([own, neighbor], 1), bias)
+        if is_sparse(h):
+            both, width = linear(h, torch.cat([neighbor, own])), len(own)
+            around = (adj.mean_with_loops if self.self_loops else adj.mean)(both[:, :width])
+            return around + adj.own(both[:, width:]) + bias.to(both.dtype)
         if self.self_loops:
             return add_linear(linear(adj.own(h), own, bias), adj.mean_with_loops(h), neighbor)
         convolution = _Convolution(adj, first)

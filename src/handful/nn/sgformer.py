@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import SamplerError
-from handful.nn.backbone import Norm, NormAct
+from handful.nn.backbone import Norm, NormAct, apply
 from handful.nn.network import Chunks, Depth, Heads, Network, Width, arguments, device_of, moved
 from handful.random import derive_seed
 from handful.settings import Rate, Share
@@ -82,7 +82,7 @@ class Branch(nn.Module):
         self.layers, self.acts = nn.ModuleList(layers), nn.ModuleList(acts)
 
     def embed(self, x: Tensor, seed: int) -> Tensor:
-        return self.acts[0](self.input(x.to(self.input.weight.dtype)), seed)  # type: ignore[no-any-return]
+        return self.acts[0](apply(self.input, x), seed)  # type: ignore[no-any-return]
 
     def blocks(self) -> list[list[nn.Module]]:
         blocks: list[list[nn.Module]] = [[layer, act] for layer, act in zip(self.layers, self.acts[1:], strict=True)]

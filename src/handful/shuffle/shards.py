@@ -25,6 +25,8 @@ from handful import ranks
 from handful.errors import DatasetError, GraphError, RankError
 from handful.graph import MASKS, Graph
 from handful.kernels import csr
+from handful.kernels.gather import rows_between
+from handful.kernels.sparse import dense
 from handful.storage import FIELDS, HEADER, Folder, is_saved, open_arrays, read_fields, read_header, sibling
 
 FORMAT, VERSION = "handful-shard", 1
@@ -180,7 +182,7 @@ def _rows(graph: Graph, lo: int, hi: int) -> dict[str, Tensor]:
     result = {"indptr": graph.indptr[lo : hi + 1] - begin, "indices": graph.indices[begin:end]}
     if graph.edge_weight is not None:
         result["edge_weight"] = graph.edge_weight[begin:end]
-    return result | {name: getattr(graph, name)[lo:hi] for name in ROWS}
+    return result | {name: dense(rows_between(getattr(graph, name), lo, hi)) for name in ROWS}
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from handful.convert import to_scipy
 from handful.files import seal, write_json
 from handful.finding import Table, text_table
 from handful.graph import Graph
+from handful.kernels.sparse import dense, is_sparse, scipy_rows
 from handful.predict import choose_nodes
 from handful.random import generator
 from handful.samplers.full import full_adjacency
@@ -134,7 +135,7 @@ def _every(
         if width * len(made.fitted) * graph.num_outputs > BOOSTED:
             notes.append(f"without gradient boosting of {which}: it would take minutes")
         elif made.y.ndim == 1:
-            table = (lambda: made.plain) if plain else partial(made.table, near)
+            table = (lambda: dense(made.plain)) if plain else partial(made.table, near)
             yield f"gradient boosting, {which}", near, partial(_best, boosted, made, metric, table)
 
 
@@ -177,9 +178,11 @@ class _Columns:
         from sklearn.utils.sparsefuncs import mean_variance_axis
 
         x = self.plain
-        if x.shape[1] <= COLUMNS or int(x.count_nonzero()) > THIN * x.numel():
+        held = x.values().numel() if is_sparse(x) else int(x.count_nonzero())
+        if x.shape[1] <= COLUMNS or held > THIN * x.numel():
             return self.table(near)
-        hops, mean = [csr_array(x.numpy())], normalize(to_scipy(self.graph).T.tocsr(), "l1")
+        hops = [scipy_rows(x) if is_sparse(x) else csr_array(x.numpy())]
+        mean = normalize(to_scipy(self.graph).T.tocsr(), "l1")
         for _ in range(2 if near else 0):
             if int(np.diff(hops[-1].indptr)[mean.indices].sum()) > PRODUCTS:
                 return self.table(near)
@@ -193,7 +196,7 @@ class _Columns:
 
     @property
     def plain(self) -> Tensor:
-        """The features of the nodes as they are, in float32."""
+        """The features of the nodes as they are, in float32; they may be sparse."""
         assert self.graph.x is not None
         return self.graph.x.to(torch.float32)
 
@@ -202,14 +205,21 @@ class _Columns:
         """The features of the nodes after ``_in_one_unit``. If there are more than ``COLUMNS`` features, the result is
         their principal components.
         """
-        x = self.plain
-        if x.shape[1] > COLUMNS:
-            self.notes.append(f"{x.shape[1]:,} columns as {COLUMNS} principal components")
-            some = x[self.fitted]
-            kept = some.var(0).topk(min(WIDEST, x.shape[1])).indices.sort().values
-            some = some[:, kept] - some[:, kept].mean(0)
-            x = x[:, kept] @ torch.linalg.eigh(some.T @ some).eigenvectors[:, -COLUMNS:]
-        return self._in_one_unit(x)
+        if self.graph.num_features <= COLUMNS:
+            return self._in_one_unit(dense(self.plain))
+        self.notes.append(f"{self.graph.num_features:,} columns as {COLUMNS} principal components")
+        x = self._most_varied(min(WIDEST, self.graph.num_features))
+        some = x[self.fitted] - x[self.fitted].mean(0)
+        return self._in_one_unit(x @ torch.linalg.eigh(some.T @ some).eigenvectors[:, -COLUMNS:])
+
+    def _most_varied(self, count: int) -> Tensor:
+        """The ``count`` features with the largest variance, in their order, as a dense tensor."""
+        if not is_sparse(self.plain):
+            return self.plain[:, self.plain[self.fitted].var(0).topk(count).indices.sort().values]
+        x = scipy_rows(self.plain)
+        some = x[self.fitted.numpy()]
+        variance = some.power(2).mean(0) - some.mean(0) ** 2
+        return torch.from_numpy(x[:, np.sort(np.argsort(-variance)[:count])].toarray())
 
     @cached_property
     def with_neighbours(self) -> Tensor:

@@ -22,6 +22,8 @@ from handful.datasets.schema import Schema
 from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
+from handful.kernels.gather import gather, rows_between
+from handful.kernels.sparse import is_sparse, mean_row, stack_rows, take_columns, with_columns
 from handful.random import generator
 from handful.runs import OpenedRun
 from handful.training.assessment import averaged, node_record
@@ -42,20 +44,21 @@ DRAWN = 8
 """The maximum number of neighbours in a picture."""
 NEIGHBOUR = "neighbour "
 """The prefix of a neighbour, to distinguish it from a column."""
-Groups = dict[str, slice]
+Groups = dict[str, tuple[int, int]]
+"""The first feature and the number of features of each column of the user's tables."""
 Step = Callable[[str], None]
 
 
 def column_groups(graph: Graph) -> Groups:
-    """The range of features that encodes each column of the user's tables, such as all one-hot features of a
-    categorical column.
+    """The features that encode each column of the user's tables, such as all one-hot features of a categorical
+    column.
     """
     if graph.schema is None:
         names = [(f"feature {i}", 1) for i in range(graph.num_features)]
     else:
         names = [(column.name, column.width) for column in Schema.from_json(graph.schema).columns]
     ends = np.cumsum([width for _, width in names])
-    return {name: slice(int(end) - width, int(end)) for (name, width), end in zip(names, ends, strict=True)}
+    return {name: (int(end) - width, width) for (name, width), end in zip(names, ends, strict=True)}
 
 
 def explain(
@@ -78,7 +81,7 @@ def explain(
     assert graph.x is not None
     groups = column_groups(graph)
     if len(groups) > MOST_COLUMNS:
-        spread = {name: float(graph.x[:, place].float().var(0).sum()) for name, place in groups.items()}
+        spread = {name: _spread(take_columns(graph.x, *place)) for name, place in groups.items()}
         groups = {name: groups[name] for name in sorted(groups, key=lambda name: -spread[name])[:MOST_COLUMNS]}
     lost, metric = importance(opened, graph, groups, step)
     order = sorted(lost, key=lambda name: -lost[name])
@@ -106,6 +109,12 @@ def explain(
     return Finding("explain", named, f"{most}.", tables, charts, payload, below=below)
 
 
+def _spread(x: Tensor) -> float:
+    """The sum of the variances of all columns."""
+    values = x.values() if is_sparse(x) else x.float()
+    return float((values**2).sum() / len(x) - (mean_row(x).float() ** 2).sum())
+
+
 def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:
     """For each column, measure how much worse the validation metric becomes if the column is permuted. Also return the
     metric.
@@ -122,9 +131,9 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
     before, lost = value(graph.x), {}
     for i, (name, place) in enumerate(groups.items()):
         step(f"column {name}")
-        x = graph.x.clone()
-        x[:, place] = x[torch.from_numpy(generator(i).permutation(len(x))), place]
-        lost[name] = (before - value(x)) * (1 if metric.higher_is_better else -1)
+        order = torch.from_numpy(generator(i).permutation(graph.num_nodes))
+        permuted = with_columns(graph.x, place[0], gather(take_columns(graph.x, *place), order))
+        lost[name] = (before - value(permuted)) * (1 if metric.higher_is_better else -1)
     return lost, metric
 
 
@@ -156,9 +165,9 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
 
     moves = {}
     for name, place in groups.items():
-        x = graph.x.clone()
-        x[node, place] = x[:, place].float().mean(0).to(x.dtype)
-        moves[name] = change(graph.replace(x=x))
+        own = take_columns(graph.x, *place)
+        rows = [rows_between(own, 0, node), mean_row(own), rows_between(own, node + 1, graph.num_nodes)]
+        moves[name] = change(graph.replace(x=with_columns(graph.x, place[0], stack_rows(rows))))
     edges = graph.edge_index
     into = ((edges[1] == node) & (edges[0] != node)).nonzero().squeeze(1)
     if graph.edge_weight is not None:

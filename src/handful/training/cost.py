@@ -24,6 +24,7 @@ from handful.batch import Batch, Sample
 from handful.budget import read_sizes
 from handful.graph import MASKS, Graph
 from handful.kernels.memory import release
+from handful.kernels.sparse import bytes_of
 from handful.samplers.base import Sampler
 
 SMALL_NODES, SMALL_NUMBERS = 20_000, 1 << 22
@@ -60,7 +61,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, made: Iterable[Tensor] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.live = self.peak = 0
-        storages = [tensor.untyped_storage() for tensor in made]
+        storages = [tensor.untyped_storage() for tensor in made if tensor.layout is torch.strided]
         self._seen: dict[int, Any] = {storage._cdata: storage for storage in storages}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -148,7 +149,7 @@ def step_cost(
 def batch_cost(graph: Graph) -> StepCost:
     """The memory of a batch alone, without a training step."""
     assert graph.x is not None
-    return StepCost(0, 0, graph.num_features * graph.x.element_size() + 32, 4 if graph.edge_weight is None else 20)
+    return StepCost(0, 0, row_bytes(graph.x) + 32, 4 if graph.edge_weight is None else 20)
 
 
 def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, width: int | None = None) -> int:
@@ -171,17 +172,22 @@ def needed_bytes(graph: Graph, model: nn.Module, sampler: Sampler, loss: Loss, w
     sample = next((one for one in sampler.sample(graph, seed=0, epoch=0) if len(one.targets)), None)
     step = 0 if sample is None else step_cost(model, graph, sample, loss, width=width)(sample)
     if sample is not None and graph.x is not None and width is not None:
-        step += sample.num_nodes * (width - graph.num_features) * graph.x.element_size()
+        step += sample.num_nodes * row_bytes(graph.x) * (width - graph.num_features) // max(1, graph.num_features)
     width = max((p.shape[0] for p in model.parameters() if p.ndim == 2), default=0)
     evaluation = 4 * KEPT_BY_EVALUATION * graph.num_nodes * width
     dealt = DEALT * graph.num_nodes + int(sampler.share(graph) * graph.indices.nbytes)
     return graph_bytes(graph) + dealt + max(step, evaluation)
 
 
+def row_bytes(x: Tensor) -> int:
+    """The mean size of a row of features, in bytes; the features may be sparse."""
+    return -(-bytes_of(x) // max(1, len(x)))
+
+
 def graph_bytes(graph: Graph) -> int:
     """The total size of a graph's arrays, in bytes."""
     arrays = (getattr(graph, name) for name in ("indptr", "indices", "edge_weight", "x", "y", *MASKS))
-    return sum(array.nbytes for array in arrays if array is not None)
+    return sum(bytes_of(array) for array in arrays if array is not None)
 
 
 def tensors(batch: Batch) -> list[Tensor]:
@@ -221,7 +227,7 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
         )
     nodes = layers[0].num_sources
     judged = torch.arange(min(max(1, round(share * len(sample.targets))), layers[-1].num_targets))
-    x = torch.zeros(nodes, width or graph.num_features, dtype=graph.x.dtype)
+    x = torch.zeros(nodes, width or graph.num_features, dtype=graph.x.dtype, layout=graph.x.layout)
     y = torch.zeros(len(judged), *graph.y.shape[1:], dtype=graph.y.dtype)
     return Batch(torch.arange(nodes), tuple(layers), judged, x=x, y=y)
 

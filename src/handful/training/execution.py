@@ -30,6 +30,7 @@ from handful.settings import GraphOn
 from handful.shuffle.epoch import shuffle_epoch
 from handful.shuffle.over_ranks import shard_batches
 from handful.shuffle.shards import ShardedGraph, all_rows
+from handful.storage import with_dense_features
 from handful.training.cost import Loss, StepCost, batch_cost, free_gpu, graph_bytes, needed_bytes, step_cost
 from handful.training.first_hop import Known, structure
 from handful.training.inference import evaluating, infer
@@ -98,7 +99,8 @@ class WithinBudget(InMemory):
     """The cost of a step, measured on the first sample with targets."""
 
     def batches(self, loop: Loop) -> Iterator[Batch | None]:
-        deal, graph = loop.sampler.deal(loop.graph, loop.seed, loop.epoch), widened(loop.graph, self.known)
+        graph = with_dense_features(widened(loop.graph, self.known))
+        deal = loop.sampler.deal(loop.graph, loop.seed, loop.epoch)
 
         def step_bytes(sample: Sample) -> int:
             if len(sample.targets) == 0:  # makes no step

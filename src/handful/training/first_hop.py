@@ -28,6 +28,7 @@ from handful.batch import Batch, Sample, make_batch
 from handful.budget import free_memory, show_size
 from handful.errors import HandfulError, SamplerError
 from handful.graph import Graph
+from handful.kernels.sparse import bytes_of, from_scipy, is_sparse, scipy_rows
 from handful.kernels.stand_in import StandIns, gather_hops
 from handful.mean_field import stand_in
 from handful.nn.backbone import Stack
@@ -221,12 +222,15 @@ def know(
     hop = model.hop
     assert hop is not None
     hops = hops_of(settings)
-    network = Aggregates(graph.x.shape[1], hops, hop, graph.x.dtype).to(graph.device)
     beside = None if memory is None or graph.folder is None else _writable(graph.folder / "hops")
     began = perf_counter()
     if hops * graph.num_edges * graph.x.shape[1] > SLOW:
         print(f"handful: aggregating the features of {graph.name} (once)…", file=sys.stderr, flush=True)
-    x = outputs_of(network, graph, shared=shared, memory=memory, scratch=beside)
+    if is_sparse(graph.x) and memory is None:
+        x = sparse_aggregates(graph, hops, hop)
+    else:
+        network = Aggregates(graph.x.shape[1], hops, hop, graph.x.dtype).to(graph.device)
+        x = outputs_of(network, graph, shared=shared, memory=memory, scratch=beside)
     mass = mass_of(graph, hop) if settings.mean_field else torch.empty(0)
     wide = replace(graph, x=x)  # the graph is already checked
     wide.__dict__.update({name: vars(graph)[name] for name in ("has_loops", "checksum") if name in vars(graph)})
@@ -235,6 +239,30 @@ def know(
     whole = model.whole_layers - 1 if model.whole_layers else None
     seconds = perf_counter() - began
     return Known(wide, graph.x.shape[1], hop, model.depth, stands_in, mass, exact, seconds, whole, settings.trim)
+
+
+def sparse_aggregates(graph: Graph, hops: int, hop: Hop) -> Tensor:
+    """[X ‖ ÂX ‖ … ‖ Â^K X] as sparse rows, for sparse features X."""
+    from scipy.sparse import csr_array, hstack
+
+    assert graph.x is not None
+    edges, blocks = full_adjacency(graph.to("cpu")).operator(hop)[0], [scipy_rows(graph.x)]
+    arrays = (array.numpy() for array in (edges.weight, edges.indices, edges.indptr) if array is not None)
+    matrix = csr_array(tuple(arrays), shape=(graph.num_nodes,) * 2)
+    for _ in range(hops):
+        blocks.append(matrix @ blocks[-1])
+    return from_scipy(hstack(blocks, format="csr")).to(graph.device)
+
+
+def aggregate_bytes(graph: Graph, hops: int) -> int:
+    """The size of ÂX, …, Â^K X in bytes. For sparse X, it is an estimate: no two neighbours share a column."""
+    assert graph.x is not None
+    if not is_sparse(graph.x):
+        return hops * graph.x.nbytes
+    degree = 1 + graph.num_edges // max(1, graph.num_nodes)
+    held, most = graph.x.values().numel(), graph.x.numel()
+    total: int = sum(min(held * degree**k, most) for k in range(1, hops + 1))
+    return 8 * total
 
 
 def _writable(folder: Path) -> Path | None:
@@ -303,7 +331,7 @@ def resolve_first_hop(
     assert graph.x is not None
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is None:
-        needed = (1 + hops_of(settings)) * graph.x.nbytes
+        needed = bytes_of(graph.x) + aggregate_bytes(graph, hops_of(settings))
         place = graph.folder or tempfile.gettempdir()
         free = free_memory() if memory is None else shutil.disk_usage(place).free
         if free is not None and needed > LARGEST_SHARE * free:

@@ -31,7 +31,7 @@ from handful.training.card import write_card
 from handful.training.checkpoint import begin_alike, plain_part, restore_checkpoint, save_checkpoint
 from handful.training.cost import Loss, peak_gpu, peak_ram
 from handful.training.execution import GRAPH_ON, Execution, InMemory, OverShards, stays_on_host, within
-from handful.training.first_hop import hops_of, know, resolve_first_hop
+from handful.training.first_hop import aggregate_bytes, hops_of, know, resolve_first_hop
 from handful.training.label_features import add_label_head, settle
 from handful.training.links import LinkGraph, Links, OfLinks, check_links
 from handful.training.loop import Loop, batch_loss, train
@@ -302,7 +302,7 @@ def place(
         graph.to(devices[0])  # a shard stays on the CPU, and refuses other devices
         return graph, OverShards(graph, aggregate(graph) if exact else None)
     assert graph.x is not None
-    aggregates = hops_of(settings) * graph.x.nbytes if exact else 0
+    aggregates = aggregate_bytes(graph, hops_of(settings)) if exact else 0
     stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss, aggregates)
     graph = graph.to("cpu" if stays else devices[0])
     execution = (OfLinks if isinstance(graph, LinkGraph) else InMemory)(devices[0] if stays else None)

@@ -23,6 +23,7 @@ from handful.samplers.base import Sampler
 from handful.samplers.full import FullGraph
 from handful.shuffle.over_ranks import infer_shards
 from handful.shuffle.shards import ShardedGraph
+from handful.storage import with_dense_features
 from handful.training.label_features import label_logits
 from handful.training.module import average_edges, in_units, logits_of
 from handful.training.record import hold
@@ -116,6 +117,7 @@ def outputs_of(
             raise HandfulError(f"the operator of sampler '{sampler.name}' is made in memory: infer without memory")
         if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
             raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
+        graph = with_dense_features(graph)
         space = room(memory, least_room(model, graph), f"inference on {graph.name}")
         place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
         if scratch is not None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from handful.adjacency import Adjacency
 from handful.batch import Batch
 from handful.errors import HandfulError
+from handful.kernels.sparse import dense
 from handful.training.label_features import add_label_logits
 
 
@@ -29,7 +30,7 @@ def logits_of(model: nn.Module, batch: Batch) -> Tensor:
     if getattr(model, "takes_batch", False):
         return add_label_logits(model, batch, model(batch))
     edges = all_edges(model, batch)
-    x, given = batch.x.to(torch.float32), arguments(model, batch, edges)
+    x, given = dense(batch.x).to(torch.float32), arguments(model, batch, edges)
     edges = edges.square()
     with _as_products(model, edges):
         if _takes_data(model):
