@@ -11,9 +11,13 @@ import pytest
 
 from cli.run import handful
 from handful.datasets.drift import moved_columns, stability_index, with_profile
+from handful.datasets.importer import import_tables, update_graph
 from handful.datasets.schema import Edges, Schema, fit_columns
 from handful.datasets.tables import Problems, TableFile
+from handful.errors import DatasetError
 from handful.settings import TableOptions
+
+Table = dict[str, list[Any]]
 
 
 def people(seed: int, count: int = 1000, **others: Any) -> TableFile:
@@ -101,3 +105,63 @@ def test_cents_in_place_of_euros_are_said_and_refused(tmp_path: Path) -> None:
     refused = handful("predict", tmp_path / "run", edges, tmp_path / "cents.csv", "--strict")
     assert refused.code == 2
     assert "'balance'" in refused.stderr
+
+
+def payments(seed: int, count: int = 3000, amount: float = 1.0, kinds: tuple[float, float] = (0.7, 0.3)) -> Table:
+    rng = np.random.default_rng(seed)
+    return {
+        "source": rng.integers(0, 500, count).tolist(),
+        "target": rng.integers(0, 500, count).tolist(),
+        "weight": (amount * rng.lognormal(1, 1, count)).tolist(),
+        "kind": rng.choice(["card", "cash"], count, p=kinds).tolist(),
+        "when": [None if rng.random() < 0.1 else float(t) for t in rng.normal(12, 3, count)],
+    }
+
+
+def buyers(count: int = 500) -> Table:
+    return {"id": list(range(count)), "age": np.random.default_rng(1).normal(40, 9, count).tolist()}
+
+
+LATER = {
+    "same kind of edges": (payments(1), set()),
+    "cents": (payments(2, amount=100), {"weight"}),
+    "another mix": (payments(3, kinds=(0.1, 0.9)), {"kind"}),
+    "no times": (payments(4) | {"when": [None] * 3000}, {"when"}),
+    "a third of the edges": (payments(5, 1000), {"degrees"}),
+}
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+@pytest.mark.parametrize("name", LATER)
+def test_edges_that_differ_from_those_in_training_are_named(name: str, undirected: bool) -> None:
+    options = {"label": [], "undirected": undirected, "edge_columns": ["kind", "when"]}
+    schema = Schema.from_json(import_tables(payments(0), buyers(), say=lambda text: None, **options).schema)
+    (edges, wanted), notes = LATER[name], list[str]()
+    import_tables(edges, buyers(), schema=schema, say=notes.append)
+    found = [note for note in notes if "distributions of edges" in note]
+    degrees = ["edges per node"] if undirected else ["edges out per node", "edges in per node"]
+    moved = {one for one in ("weight", "kind", "when") if any(f"'{one}' (" in note for note in found)}
+    moved |= {"degrees"} if any(f"'{one}' (" in note for note in found for one in degrees) else set()
+    assert moved == wanted
+    assert len(found) == bool(wanted)
+    if wanted:
+        with pytest.raises(DatasetError, match="differ from those in training"):
+            import_tables(edges, buyers(), schema=schema, strict=True, say=notes.append)
+
+
+def test_a_weight_that_is_an_edge_column_too_is_compared_once() -> None:
+    options: dict[str, Any] = {"label": [], "edge_columns": ["weight"], "say": lambda text: None}
+    schema = Schema.from_json(import_tables(payments(0), buyers(), **options).schema)
+    assert [column.name for column in schema.edges.values.columns] == ["weight"]
+    notes: list[str] = []
+    import_tables(payments(2, amount=100), buyers(), schema=schema, say=notes.append)
+    assert sum("of 3 distributions of edges differ" in note for note in notes) == 1
+
+
+def test_an_update_compares_the_weights_and_not_the_degrees() -> None:
+    old = import_tables(payments(0), buyers(), label=[], say=lambda text: None)
+    few = {name: values[:50] for name, values in payments(2, amount=100).items()}
+    notes: list[str] = []
+    update_graph(old, few, say=notes.append)
+    assert not [note for note in notes if "per node" in note]
+    assert sum("'weight' (median" in note for note in notes) == 1

@@ -344,7 +344,7 @@ BROKEN = [
     (EDGES.replace("c,b", "c"), NODES, "edges.csv, row 3: 1 columns where there should be 2"),
     (EDGES.replace("c,b", "c,b,d"), NODES, "edges.csv, row 3: 3 columns where there should be 2"),
     (EDGES.replace("c,b", ",b"), NODES, "edges.csv, row 3: the edge has no 'source'"),
-    (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: choose one of start, target"),
+    (EDGES.replace("source", "start"), NODES, r"edges.csv has no source column .*: give source='COLUMN', one of start"),
     ("source,target\n", NODES, "edges.csv has no rows: give a table with a row for every edge"),
     ("", NODES, "edges.csv has no rows"),
     ("source,target,weight\na,b,1\nb,c,x\n", NODES, "edges.csv, row 3: 'x' is not a number"),

@@ -230,3 +230,23 @@ def test_the_sentence_says_what_is_added_also_when_it_is_nothing() -> None:
     assert "The graph adds nothing to trees" in say_added("SAGE", 0.905, 0.05, some, metric)
     errors = [Baseline("mean", False, 5.0, 5.0, 0.0), Baseline("near", True, 3.0, 3.0, 0.0)]
     assert "adds 1 of MAE" in say_added("SAGE", 2.0, 0.1, errors, METRICS["mae"])
+
+
+def test_sparse_features_have_the_baselines_of_dense_ones() -> None:
+    graph = make_graph(300, features=300)
+    assert graph.x is not None
+    kept = torch.rand(graph.x.shape, generator=torch.Generator().manual_seed(0)) < 0.02
+    full = graph.replace(x=torch.where(kept, 3 * graph.x, 0.0))
+    assert full.x is not None
+    thin = full.replace(x=full.x.to_sparse_csr())
+    made, wanted = _Columns(thin), _Columns(full)
+    for near in (False, True):
+        np.testing.assert_allclose(made.linear(near).toarray(), wanted.linear(near).toarray(), rtol=1e-5, atol=1e-6)
+        # The sign of a principal component is arbitrary.
+        tables = [one.table(near)[:, :256].abs() for one in (made, wanted)]
+        torch.testing.assert_close(*tables, rtol=1e-2, atol=1e-2)
+    assert torch.equal(made._most_varied(40), wanted._most_varied(40))
+    found, known = ({one.name: one for one in run_baselines(g, METRICS["accuracy"])[0]} for g in (thin, full))
+    assert list(found) == list(known)
+    for name in found:  # a tree may turn at a difference of rounding
+        assert found[name].val == pytest.approx(known[name].val, abs=1e-6 if "regression" in name else 0.05)

@@ -11,14 +11,16 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from math import log, sqrt
+from typing import TypeVar
 
 import numpy as np
 
-from handful.datasets.schema import Column, Schema
+from handful.datasets.schema import Column, Profile, Schema
 from handful.datasets.tables import TableFile, arrow, places_among
 from handful.errors import DatasetError
 from handful.vocabulary import number
 
+S = TypeVar("S", Schema, Profile)
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 MOVED = 0.25
 """A column has drifted if its stability index exceeds this limit plus an allowance for chance."""
@@ -26,14 +28,14 @@ LEAST = 1e-4
 """The minimum fraction p or q in the stability index. Smaller fractions are replaced by this value."""
 
 
-def with_profile(schema: Schema, rows: TableFile, fitted: np.ndarray) -> Schema:
+def with_profile(schema: S, rows: TableFile, fitted: np.ndarray) -> S:
     """Add the distribution of each column to ``schema``. Only the rows in the mask ``fitted``, boolean ``(rows,)``,
     count.
     """
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
-def moved_columns(schema: Schema, rows: TableFile) -> dict[str, str]:
+def moved_columns(schema: Schema | Profile, rows: TableFile) -> dict[str, str]:
     """The columns of a later table that have drifted, each with a description; the column with the largest drift is
     first. The result is empty if the schema has no profile (``with_profile``).
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,10 +22,10 @@ import torch
 
 from handful.budget import room
 from handful.datasets.drift import moved_columns, with_profile
-from handful.datasets.edge_columns import edge_means
+from handful.datasets.edge_columns import edge_counts, edge_means
 from handful.datasets.edge_sort import Blocks, write_edges
 from handful.datasets.leakage import leaking_columns
-from handful.datasets.schema import Column, Edges, Say, Schema, alike, date_format, fit_columns, fit_labels, thousands
+from handful.datasets.schema import Column, Edges, Profile, Say, Schema, date_format, doubts, fit_columns, fit_labels
 from handful.datasets.splits import RANDOM_HIGH, draw_split, time_split
 from handful.datasets.tables import Faults, NotWholeError, Problems, Source, TableFile, arrow, number_ids, reading
 from handful.errors import DatasetError, blaming, unknown
@@ -38,8 +38,8 @@ from handful.settings import TableOptions, Unknown
 from handful.storage import FIELDS, open_graph, save, saving, write_graph
 
 USUAL = {
-    "source": ("source", "src", "src_id", "source_id", "from", "u"),
-    "target": ("target", "dst", "dst_id", "target_id", "to", "v"),
+    "source": ("source", "src", "src_id", "source_id", "from", "u", "id_1", "node_1"),
+    "target": ("target", "dst", "dst_id", "target_id", "to", "v", "id_2", "node_2"),
     "weight": ("weight", "edge_weight"),
     "id": ("id", "node_id", "node"),
     "label": ("label", "y", "class", "target"),
@@ -191,7 +191,7 @@ def update_graph(
         DatasetError: the tables are not valid, a node exists already, or a label is a new class.
 
     >>> old = import_tables({"source": ["a"], "target": ["b"]}, {"id": ["a", "b"], "age": [31, 45]}, say=print)
-    the node table has no label column (looked for label, y, class, target): the graph has no labels to train on
+    the node table has no label column (looked for label, y, class, target): give label='COLUMN' to train on labels
     >>> update_graph(old, {"source": ["c"], "target": ["a"]}, {"id": ["c"], "age": [52]}).ids.tolist()
     ['a', 'b', 'c']
     """
@@ -315,7 +315,7 @@ class _Tables:
         blocks: blocks of edges, each ``(2, E)``, in memory or memory-mapped from scratch files.
         num_nodes: N.
         fields: the weights, the ids, and other fields of ``Graph``.
-        columns: pyarrow record batches of the edge columns that become node features.
+        columns: pyarrow record batches of the weights and of the edge columns that become node features.
     """
 
     roles: Edges
@@ -336,7 +336,8 @@ def _find(table: TableFile, role: str, chosen: str | None, needed: bool = False)
     result = next((lower[name] for name in USUAL[role] if name in lower), None)
     if result is None and needed:
         looked, names = ", ".join(USUAL[role]), ", ".join(table.names)
-        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): choose one of {names}")
+        advice = f"give {role}='COLUMN', one of {names}"
+        raise DatasetError(f"{table.path} has no {role} column (looked for {looked}): {advice}")
     return result
 
 
@@ -387,7 +388,10 @@ class _Reader:
                 raise DatasetError(f"{listed.path}: edge_columns and a split by time need nodes: give a node table too")
             if schema is not None and schema.columns and self.before is None:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
-            return replace(self, scratch=scratch)._edges(listed, roles, self.before)
+            alone = replace(self, scratch=scratch)._edges(listed, roles, self.before)
+            if schema is not None:
+                self._check_edges(schema, listed, alone, np.ones(alone.num_nodes, bool))
+            return alone
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
         if schema is None:
             schema, names, table = self._choose(described, roles)
@@ -407,11 +411,12 @@ class _Reader:
         schema = self._nodes(table, schema, names, fields, problems)
         tables = tables or reader._edges(listed, roles, ids)
         tables.where = described.path
-        tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema)
+        schema = self._check_edges(schema, listed, tables, _fitted(fields, len(ids)))
+        tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema) | {"schema": schema.to_json()}
         if early is not None:
             later = np.flatnonzero(tables.fields["val_mask"] | tables.fields["test_mask"])
-            alone = len(np.setdiff1d(later, np.concatenate(tables.blocks, axis=1)))
-            told = f"{alone:,} of {len(later):,} validation and test nodes have no earlier edges"
+            idle = len(np.setdiff1d(later, np.concatenate(tables.blocks, axis=1)))
+            told = f"{idle:,} of {len(later):,} validation and test nodes have no earlier edges"
             self.say(f"{listed.path}: {told}: their evaluation uses no edges; predict with all edges to include them")
         return tables
 
@@ -430,11 +435,12 @@ class _Reader:
         """Add the edge columns to the schema, and their means to the node table. Also return the names of the new
         columns.
         """
-        edges, problems = arrow().Table.from_batches(tables.columns), Problems()
-        rows, roles = replace(listed, names=tuple(edges.column_names), table=edges), schema.edges
+        edges, problems, roles = arrow().Table.from_batches(tables.columns), Problems(), schema.edges
+        rows = replace(listed, names=tuple(column.name for column in roles.columns), table=edges)
         if self.schema is None:
             columns = fit_columns(rows, rows.names, self.how, np.ones(len(rows), bool), problems)
-            roles = replace(roles, columns=columns)
+            plain = [replace(c, center=0.0, spread=1.0) if not c.quantiles else c for c in columns]
+            roles = replace(roles, columns=tuple(plain))  # their means have the units of the table
         of_edges = Schema(roles.source, roles, roles.columns)
         x = of_edges.encode(rows, problems, self.say)
         problems.tell()
@@ -451,7 +457,7 @@ class _Reader:
         """
         if self.schema is not None:
             schema.check(table, self.say)
-            _tell_drift(table, schema, self.how.strict, self.say)
+            self._tell_drift(table, moved_columns(schema, table), f"{len(schema.columns)} columns")
         fields |= {} if self.time else problems.attempt(_masks, table, schema, fields.get("y")) or {}
         if self.schema is None:
             schema = self._fit(table, schema, names, fields, problems)
@@ -459,7 +465,7 @@ class _Reader:
         problems.tell()
         if self.schema is None:
             _tell_leaks(table, schema, x, fields.get("y"), self.say)
-        fields |= {"schema": schema.to_json()} | ({"x": x} if schema.columns else {})
+        fields |= {"x": x} if schema.columns else {}
         fields |= {"kept": schema.kept_texts(table)} if schema.kept else {}
         return schema
 
@@ -497,16 +503,11 @@ class _Reader:
         """Fit the encoding of the columns ``names``, and add it to the schema. The encoding is fitted to the training
         rows, or to all rows if there is no split.
         """
-        train = masks.get("train_mask", np.zeros(len(table), bool))
-        fitted = train if train.any() else np.ones(len(table), bool)
-        columns, path = fit_columns(table, names, self.how, fitted, problems), table.path
+        fitted = _fitted(masks, len(table))
+        columns = fit_columns(table, names, self.how, fitted, problems)
         problems.tell()
-        for name, such in thousands(table, columns).items():
-            told = f"'{name}' has whole numbers, and others with exactly three decimals, such as {such}"
-            self.say(f"{path}: {told}: if the mark separates thousands, remove it")
-        for name, values in [*((c.name, c.categories) for c in columns), ("the label", schema.classes)]:
-            if pair := alike(values):
-                self.say(f"{path}: {name} has both '{pair[0]}' and '{pair[1]}', which are two different values here")
+        for told in doubts(table, columns, schema.classes):
+            self.say(f"{table.path}: {told}")
         used = {schema.id, schema.split, *schema.labels, *MASKS, *schema.kept, *(column.name for column in columns)}
         ignored = tuple(name for name in table.names if name not in used)
         schema = replace(schema, columns=columns, ignored=ignored, rows=int(fitted.sum()), training=not fitted.all())
@@ -528,7 +529,7 @@ class _Reader:
         id, split = _find(source, "id", how.id, needed=True), _find(source, "split", how.split_column)
         if not labels:
             looked = ", ".join(USUAL["label"])
-            say(f"{source.path} has no label column (looked for {looked}): the graph has no labels to train on")
+            say(f"{source.path} has no label column (looked for {looked}): give label='COLUMN' to train on labels")
         left_out = {id, split, *labels, *MASKS, *how.ignore, *({self.time, *how.keep} - set(chosen))}
         names = [name for name in source.named if name not in left_out]
         if how.features is not None:
@@ -545,6 +546,41 @@ class _Reader:
 
     # -- edges --------------------------------------------------------------------------------------------------
 
+    def _check_edges(self, schema: Schema, listed: TableFile, tables: _Tables, fitted: np.ndarray) -> Schema:
+        """Add the distributions of the edges to a schema that is fitted to these tables, and return it. If the schema
+        was given, print a note about edges that differ from those in training.
+        """
+        roles, own = schema.edges, schema.edges.columns
+        if roles.weight is not None and all(column.name != roles.weight for column in own):
+            own = (*own, Column(roles.weight, "number"))
+        table = arrow().Table.from_batches(tables.columns) if own else arrow().table({})
+        values = replace(listed, names=tuple(table.column_names), table=table)
+        degrees = TableFile.open(edge_counts(tables.blocks, roles.undirected, len(fitted)))
+        if self.schema is None:
+            of_values = with_profile(Profile(own, len(values)), values, np.ones(len(values), bool))
+            counted = tuple(Column(name, "number") for name in degrees.names)
+            of_degrees = with_profile(Profile(counted, int(fitted.sum())), degrees, fitted)
+            return replace(schema, edges=replace(roles, values=of_values, degrees=of_degrees))
+        moved, names = moved_columns(roles.values, values), [column.name for column in roles.values.columns]
+        if self.before is None and roles.time is None:  # otherwise only new or only early edges are counted
+            moved |= moved_columns(roles.degrees, degrees)
+            names += degrees.names
+        self._tell_drift(listed, moved, f"{len(names)} distributions of edges")
+        return schema
+
+    def _tell_drift(self, table: TableFile, moved: dict[str, str], of: str) -> None:
+        """Print a note about ``moved``, the columns that differ from those in training, the worst first. If ``strict``,
+        raise an error instead.
+        """
+        if not moved:
+            return
+        names = f"{len(moved)} of {of} differ from those in training, the worst first"
+        listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
+        more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
+        if self.how.strict:
+            raise table.error(f"{names}: {listed}{more}. Correct the table, or leave out strict=True")
+        self.say(f"{table.path}: {names}: {listed}{more}")
+
     def _edges(self, table: TableFile, roles: Edges, known: Any) -> _Tables:
         """Read the edges. ``known`` contains the ids of the node table. If it is ``None``, all ids are nodes.
 
@@ -558,8 +594,8 @@ class _Reader:
 
     def _scan(self, table: TableFile, roles: Edges, known: Any, kind: Any, grows: bool = False) -> _Tables:
         pa, path, unknown = arrow(), table.path, self.how.unknown
-        more = [column.name for column in roles.columns]
         ends, weight = (roles.source, roles.target), roles.weight
+        more = list(dict.fromkeys([*(column.name for column in roles.columns), *([] if weight is None else [weight])]))
         types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
@@ -684,18 +720,10 @@ def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray |
         say(f"{table.path}: {told}; ignore columns whose values are unknown at prediction time")
 
 
-def _tell_drift(table: TableFile, schema: Schema, strict: bool, say: Say) -> None:
-    """Print a note about columns that differ from those in training, the worst first. If ``strict``, raise an error
-    instead.
-    """
-    if not (moved := moved_columns(schema, table)):
-        return
-    names = f"{len(moved)} of {len(schema.columns)} columns differ from those in training, the worst first"
-    listed = "; ".join(f"'{name}' ({words})" for name, words in list(moved.items())[:MOST_MOVED])
-    more = f"; and {len(moved) - MOST_MOVED} more" if len(moved) > MOST_MOVED else ""
-    if strict:
-        raise table.error(f"{names}: {listed}{more}. Correct the table, or leave out strict=True")
-    say(f"{table.path}: {names}: {listed}{more}")
+def _fitted(fields: Mapping[str, Any], rows: int) -> np.ndarray:
+    """A mask of the training rows; of all rows if there is no split."""
+    train: np.ndarray = fields.get("train_mask", np.zeros(rows, bool))
+    return train if train.any() else np.ones(rows, bool)
 
 
 def _refuse_class(told: str) -> None:

@@ -186,12 +186,21 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """The distributions of ``columns`` in ``rows`` rows; see ``handful.datasets.drift``."""
+
+    columns: tuple[Column, ...] = ()
+    rows: int = 0
+
+
+@dataclass(frozen=True)
 class Edges:
     """The roles of the columns of an edge list, and the options for its edges.
 
     ``columns`` become node features: each node gets the mean of the column over its edges. ``unknown`` is the treatment
     of edges to ids without a row; see ``TableOptions``. ``time`` is the column by which the first import left out later
-    edges. Later tables need no times, and all their edges are used.
+    edges. Later tables need no times, and all their edges are used. ``values`` and ``degrees`` are the distributions of
+    the weights and other columns, and of the number of edges per node.
     """
 
     source: str
@@ -202,6 +211,8 @@ class Edges:
     columns: tuple[Column, ...] = ()
     unknown: Unknown = "error"
     time: str | None = None
+    values: Profile = Profile()
+    degrees: Profile = Profile()
 
     def __post_init__(self) -> None:
         roles = [name for name in (self.source, self.target, self.weight, self.time) if name is not None]
@@ -498,12 +509,19 @@ def _has_decimal_commas(column: Any) -> bool:
     return bool(compute.all(numbers).as_py() and compute.any(compute.match_substring(values, ",")).as_py())
 
 
-def thousands(rows: TableFile, columns: Sequence[Column]) -> dict[str, str]:
-    """For each column of a CSV file whose numbers may have a mark between thousands, the first such number."""
+def doubts(rows: TableFile, columns: Sequence[Column], classes: Sequence[str]) -> Iterator[str]:
+    """Describe columns of a table whose numbers may have a mark between thousands, and categories or classes that may
+    be the same.
+    """
     numbers = [column.name for column in columns if column.kind == "number"]
     numbers = [name for name in numbers if in_thousandths(rows.numbers(name, missing=True))]
-    found = {name: like_thousands(cells, rows.decimal) for name, cells in rows.written(numbers).items()}
-    return {name: such for name, such in found.items() if such is not None}
+    for name, cells in rows.written(numbers).items():
+        if (such := like_thousands(cells, rows.decimal)) is not None:
+            told = f"'{name}' has whole numbers, and others with exactly three decimals, such as {such}"
+            yield f"{told}: if the mark separates thousands, remove it"
+    for name, values in [*((column.name, column.categories) for column in columns), ("the label", classes)]:
+        if pair := alike(values):
+            yield f"{name} has both '{pair[0]}' and '{pair[1]}', which are two different values here"
 
 
 def in_thousandths(values: np.ndarray) -> bool:
