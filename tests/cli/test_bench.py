@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from cli.run import handful
@@ -45,17 +42,6 @@ def test_loader() -> None:
     people = handful("bench", "loader", *LOADER, "--parts", "3")
     assert people.code == 0, people.stderr
     assert "PyG" in people.stdout
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="no RssAnon")
-def test_scale(tmp_path: Path) -> None:
-    graph, model = ("--nodes", 300, "--features", 4, "--degree", 6, "--train", 0.2), ("--hidden", 8, "--layers", 2)
-    result = handful("bench", "scale", *graph, *model, "--parts", 2, "--rounds", 1, "--out", tmp_path, "--json")
-    assert result.code == 0, result.stderr
-    (row,) = result.json["graphs"]
-    assert row["nodes"] == 300
-    assert row["name"].startswith("synthetic?nodes=300&degree=6")
 
 
 @pytest.mark.parametrize(

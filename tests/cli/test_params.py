@@ -49,8 +49,6 @@ PROMISED = {
     "--storage --final --no-final",
     "bench epoch": f"{OF_DATA} --graph --parts --hidden --layers --rounds --seed --device --threads",
     "bench loader": "--nodes --edges --parts --rounds --seed --threads --json",
-    "bench scale": "--nodes --degree --features --train --parts --hidden --layers --memory --rounds --out --seed "
-    "--threads --json",
 }
 """The options of handful 0.2, by command."""
 

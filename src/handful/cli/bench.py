@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,30 +44,3 @@ def loader(
     with console.status("starting…") as status:
         result = bench_loader(nodes, edges, [*p.parse_integers(parts, "--parts")], rounds, seed, status.update)
     return Answer(result, [loader_table(result)])
-
-
-@p.command(*p.OF_MODEL, "parts", "set", "memory", "threads", of=bench)
-def scale(
-    given: p.Given,
-    nodes: Annotated[str, typer.Option(help="Numbers of nodes, separated by commas.")] = "500000,4000000,20000000",
-    degree: Annotated[float, typer.Option(help="Approximate mean degree.")] = 20.0,
-    features: Annotated[int, typer.Option(help="Number of features per node, in float16.", min=1)] = 64,
-    train: Annotated[float, typer.Option(help="Fraction of nodes that are training nodes.")] = 0.01,
-    rounds: Rounds = 3,
-    folder: Annotated[Path | None, typer.Option("--out", help="Folder for the graphs during the measurement.")] = None,
-    seed: p.Seed = 42,
-) -> Answer:
-    """Time training epochs with and without a memory budget, on synthetic graphs of several sizes on disk.
-
-    By default, the model is GraphSAGE 3×256 with LayerNorm, there are 32 parts, and the budget is 2GiB.
-    """
-    from handful.bench.scale import bench_scale, scale_tables
-    from handful.budget import as_bytes
-
-    made = f"degree={degree}&classes=16&features={features}&half=true&train={train}&val={train / 10}&seed={seed}"
-    usual = {"parts": 32, "hidden": 256, "layers": 3, "norm": "ln"}
-    sizes = p.parse_integers(nodes, "--nodes")
-    asked = [p.make_experiment(f"synthetic?nodes={size}&{made}", given, usual, seeds=(seed,)) for size in sizes]
-    with console.status("starting…") as status:
-        result = bench_scale(asked, as_bytes(given.get("memory", "2GiB")), rounds, folder, status.update)
-    return Answer(result, scale_tables(result))

@@ -1,9 +1,13 @@
-"""The time of training epochs with and without a memory budget, on graphs of growing size."""
+"""The time of training epochs with and without a memory budget, on synthetic graphs of several sizes on disk:
+``python -m benchmarks.scale``.
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,13 +20,15 @@ from typing import Any
 
 from handful.batch import Batch
 from handful.bench.harness import SMALL, Say, measure_by_turns, seconds_of
-from handful.budget import anonymous, free_memory, show_size
+from handful.budget import anonymous, as_bytes, free_memory, show_size
 from handful.datasets import load, write
 from handful.errors import HandfulError
 from handful.experiment import Experiment
 from handful.finding import Table, text_table
 from handful.kernels.memory import release
 from handful.kernels.threads import get_threads
+from handful.report.tables import markdown
+from handful.samplers import RandomNodes
 from handful.training.callbacks import Callback
 from handful.training.cost import graph_bytes
 from handful.training.execution import InMemory, WithinBudget
@@ -49,7 +55,7 @@ def bench_scale(
         say: called with the name of the current task.
     """
     if not _IO.exists():
-        raise HandfulError("bench scale reads /proc/self/io: run it on Linux")
+        raise HandfulError("this reads /proc/self/io: run it on Linux")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -165,3 +171,33 @@ def scale_tables(result: dict[str, Any]) -> list[Table]:
         phases.append([row[0], *(f"{budget[phase]:.2f}" for phase in PHASES)])
     title = f"Epochs within {show_size(result['memory'])} and without a budget, {result['threads']} threads"
     return [text_table(title, head, rows), text_table("Seconds within the budget", ["nodes", *PHASES], phases)]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
+    parser.add_argument("--nodes", default="500000,4000000,20000000", help="numbers of nodes (%(default)s)")
+    parser.add_argument("--degree", type=float, default=20.0, help="approximate mean degree (%(default)s)")
+    parser.add_argument("--features", type=int, default=64, help="features per node, in float16 (%(default)s)")
+    parser.add_argument("--train", type=float, default=0.01, help="share of training nodes (%(default)s)")
+    parser.add_argument("--hidden", type=int, default=256, help="width of the layers of GraphSAGE (%(default)s)")
+    parser.add_argument("--layers", type=int, default=3, help="their number (%(default)s)")
+    parser.add_argument("--parts", type=int, default=32, help="m (%(default)s)")
+    parser.add_argument("--memory", default="2GiB", help="the budget (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="epochs of each way (%(default)s)")
+    parser.add_argument("--out", type=Path, help="folder for the graphs during the measurement")
+    asked = parser.parse_args(arguments)
+    shape = {"hidden": asked.hidden, "layers": asked.layers, "norm": "ln"}
+    made = f"degree={asked.degree}&classes=16&features={asked.features}&half=true"
+    made += f"&train={asked.train}&val={asked.train / 10}"
+    graphs = [f"synthetic?nodes={int(size)}&{made}" for size in asked.nodes.split(",")]
+    whats = [Experiment(one, options=shape, sampler=RandomNodes(asked.parts), seeds=(42,)) for one in graphs]
+    try:
+        result = bench_scale(whats, as_bytes(asked.memory), asked.rounds, asked.out, partial(print, file=sys.stderr))
+    except HandfulError as error:
+        parser.error(str(error))
+    for table in scale_tables(result):
+        print(table.title, markdown(table), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
