@@ -8,6 +8,7 @@ edge ``(u, v)`` of a PyG ``edge_index`` is column ``u`` of row ``v``. A graph ke
 from __future__ import annotations
 
 import copyreg
+import pickle
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -303,7 +304,8 @@ class Graph:
 
     def __repr__(self) -> str:
         kind = "undirected" if self.undirected else "directed"
-        size = f"{self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features} features"
+        features = "sparse features" if self.x is not None and is_sparse(self.x) else "features"
+        size = f"{self.num_nodes:,} nodes, {self.num_edges:,} edges, {self.num_features} {features}"
         return f"Graph({self.name}: {kind}, {size}, {self._labels()})"
 
     def _labels(self) -> str:
@@ -421,6 +423,9 @@ class Graph:
     def __getstate__(self) -> dict[str, Any]:
         """The state of a copy or a pickle: the fields, without caches."""
         return {f.name: getattr(self, f.name) for f in dataclass_fields(self)}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return pickle.loads(pickle.dumps(self))  # type: ignore[no-any-return]  # torch cannot copy sparse tensors
 
     def _sent(self) -> tuple[Any, ...]:
         """Pickle the graph for ``multiprocessing``: the tensors are in shared memory, which the receiving process maps.
@@ -592,11 +597,9 @@ def _tensor(value: Any, name: str) -> Tensor:
     """Convert an array of real numbers to a plain tensor. If torch does not support its dtype, the numbers are
     converted.
     """
-    if name == "x" and hasattr(value, "tocsr"):
-        value = from_scipy(value)
+    if name == "x" and (hasattr(value, "tocsr") or getattr(value, "layout", None) is torch.sparse_coo):
+        return _from_sparse(value)
     if isinstance(value, Tensor):
-        if name == "x" and value.layout is torch.sparse_coo:
-            value = value.to_sparse_csr()
         plain = value.layout is torch.strided or (name == "x" and is_sparse(value))
         if not plain or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
@@ -720,14 +723,31 @@ def _check_values(values: Tensor, name: str, shape: tuple[int | str, ...]) -> Te
     return values.contiguous()
 
 
+def _from_sparse(x: Any) -> Tensor:
+    """Convert sparse features, a matrix of SciPy or a COO tensor, to a CSR tensor."""
+    from scipy.sparse import coo_array
+
+    device = getattr(x, "device", "cpu")
+    try:
+        if isinstance(x, Tensor):
+            x = coo_array(
+                (x._values().detach().float().cpu().numpy(), (*x._indices().cpu().numpy(),)), shape=tuple(x.shape)
+            )
+        return from_scipy(x).to(device)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise GraphError(f"x is no sparse matrix of numbers: {error}") from None
+
+
 def _check_sparse(x: Tensor) -> Tensor:
     indptr, columns, values = arrays_of(x)
     if not csr.rises(indptr.long().cpu().numpy(), len(columns)) or len(values) != len(columns):
         raise GraphError("x is sparse, and the starts of its rows do not rise to the number of its values")
     if (at := csr.first_outside(columns.cpu().numpy(), x.shape[1])) >= 0:
         raise GraphError(f"x is sparse, and its value {at} is in column {columns[at]}: it has {x.shape[1]} columns")
+    result = from_scipy(scipy_rows(x)).to(x.device)  # the columns of each row ascend
+    values = result.values()
     _refuse(~values.isfinite(), "x.values()", values, "fill or drop values that are not finite")
-    return from_scipy(scipy_rows(x)).to(x.device)  # the columns of each row ascend
+    return result
 
 
 def _refuse(wrong: Tensor, name: str, values: Tensor, why: str, start: int = 0) -> None:

@@ -85,12 +85,14 @@ def save(graph: Graph, path: str | Path) -> Path:
     return Path(path)
 
 
-def with_dense_features(graph: Graph) -> Graph:
-    """``graph``, with dense features. Those of a graph with sparse features are in a temporary file, and made once."""
+def with_dense_features(graph: Graph, scratch: Path | None = None) -> Graph:
+    """``graph``, with dense features. Those of a graph with sparse features are made once, in a temporary file in the
+    folder ``scratch``; by default, in the system's folder for temporary files.
+    """
     if graph.x is None or not is_sparse(graph.x):
         return graph
     if "dense" not in vars(graph):
-        with TemporaryFile(prefix="handful-") as file, naming(Path(gettempdir())):
+        with naming(scratch or Path(gettempdir())), TemporaryFile(prefix="handful-", dir=scratch) as file:
             rows = max(1, AT_ONCE // max(1, graph.num_features))
             for lo in range(0, graph.num_nodes, rows):
                 file.write(dense(rows_between(graph.x, lo, min(lo + rows, graph.num_nodes))).numpy().data)
@@ -233,7 +235,7 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
     arrays, confirm = open_arrays(path, header["arrays"], verify)
     with blaming(path):
         if not set(arrays).isdisjoint(SPARSE):
-            arrays["x"] = _sparse_features(*(arrays.pop(name, None) for name in SPARSE))
+            arrays["x"] = _sparse_features(arrays)
         graph = Graph(**read_fields(header), **arrays, checked=confirm is None)
     vars(graph)["opened"] = path.resolve()
     if confirm is not None:
@@ -241,10 +243,14 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
     return graph
 
 
-def _sparse_features(*arrays: Any) -> Tensor:
+def _sparse_features(arrays: dict[str, Any]) -> Tensor:
+    """Remove the arrays ``SPARSE`` from ``arrays``, and return their matrix."""
+    parts = [arrays.pop(name, None) for name in SPARSE]
+    if "x" in arrays or not all(part is not None and part.ndim == 1 for part in parts):
+        raise GraphError(f"its sparse features need {', '.join(SPARSE)}, each a vector, and no x")
     try:
-        return sparse_rows(*arrays[:3], width=int(arrays[3]))
-    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+        return sparse_rows(*parts[:3], width=int(parts[3]))
+    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"its sparse features are no matrix: {str(error).splitlines()[0]}") from None
 
 

@@ -47,14 +47,14 @@ def fitted(rows: TableFile) -> Schema:
 def test_chance_is_no_move(count: int) -> None:
     schema = fitted(people(0))
     for seed in range(1, 9):
-        assert moved_columns(schema, people(seed, count)) == {}
+        assert moved_columns((schema, people(seed, count))) == {}
 
 
 def test_what_moved_is_named_the_worst_first() -> None:
     schema, rng = fitted(people(0)), np.random.default_rng(3)
     cents = 100 * rng.lognormal(7, 1, 1000)
     later = people(1, balance=cents, city=["Rome"] * 400 + ["Bonn"] * 600, age=[None] * 400 + [44.0] * 600)
-    moved = moved_columns(schema, later)
+    moved = moved_columns((schema, later))
     assert list(moved) in (["balance", "city", "age"], ["city", "balance", "age"])
     assert "60%" in moved["city"]
     assert "missing 1" in moved["age"]
@@ -64,8 +64,8 @@ def test_what_moved_is_named_the_worst_first() -> None:
 
 def test_a_constant_that_changes_and_values_below_all() -> None:
     schema = fitted(people(0))
-    assert moved_columns(schema, people(1, same=[8] * 1000)) == {"same": "median 7 → 8, 100% above all of training"}
-    (words,) = moved_columns(schema, people(1, children=[-1] * 1000)).values()
+    assert moved_columns((schema, people(1, same=[8] * 1000))) == {"same": "median 7 → 8, 100% above all of training"}
+    (words,) = moved_columns((schema, people(1, children=[-1] * 1000))).values()
     assert "100% below" in words
 
 
@@ -81,7 +81,7 @@ def test_a_schema_keeps_its_profile_and_an_older_one_has_none() -> None:
     for column in record["columns"]:
         column.pop("marks", None)
         column.pop("shares")
-    assert moved_columns(Schema.from_json(record), people(1, same=[8] * 1000)) == {}
+    assert moved_columns((Schema.from_json(record), people(1, same=[8] * 1000))) == {}
     assert schema.differences(Schema.from_json(record)) == []
 
 

@@ -35,22 +35,24 @@ def with_profile(schema: S, rows: TableFile, fitted: np.ndarray) -> S:
     return replace(schema, columns=tuple(_with_shares(column, rows, fitted) for column in schema.columns))
 
 
-def moved_columns(schema: Schema | Profile, rows: TableFile) -> dict[str, str]:
-    """The columns of a later table that have drifted, each with a description; the column with the largest drift is
-    first. The result is empty if the schema has no profile (``with_profile``).
+def moved_columns(*tables: tuple[Schema | Profile, TableFile]) -> dict[str, str]:
+    """The columns of later ``tables`` that have drifted, each with a description; the column with the largest drift is
+    first. Each table comes with its schema. A schema without a profile (``with_profile``) and a table without rows have
+    no such columns.
     """
     result = []
-    for column in schema.columns:
-        with suppress(DatasetError):  # the encoder reports columns that it cannot encode
-            counts = np.bincount(_bins(column, rows), minlength=_count(column))
-            if len(counts) != len(column.shares):
-                continue
-            was, now = np.array(column.shares), counts / len(rows)
-            index = stability_index(was, now, 0.5 / min(len(rows), max(schema.rows, 1)))
-            free = int(((was > 0) | (now > 0)).sum()) - 1
-            chance = (free + 3 * sqrt(2 * free)) * (1 / len(rows) + 1 / max(schema.rows, 1))
-            if index > MOVED + chance:
-                result.append((index, column.name, _describe(column, rows, was, now)))
+    for schema, rows in tables:
+        for column in schema.columns if len(rows) else ():
+            with suppress(DatasetError):  # the encoder reports columns that it cannot encode
+                counts = np.bincount(_bins(column, rows), minlength=_count(column))
+                if len(counts) != len(column.shares):
+                    continue
+                was, now = np.array(column.shares), counts / len(rows)
+                index = stability_index(was, now, 0.5 / min(len(rows), max(schema.rows, 1)))
+                free = int(((was > 0) | (now > 0)).sum()) - 1
+                chance = (free + 3 * sqrt(2 * free)) * (1 / len(rows) + 1 / max(schema.rows, 1))
+                if index > MOVED + chance:
+                    result.append((index, column.name, _describe(column, rows, was, now)))
     return {name: words for _, name, words in sorted(result, reverse=True)}
 
 

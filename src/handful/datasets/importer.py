@@ -442,7 +442,7 @@ class _Reader:
             plain = [replace(c, center=0.0, spread=1.0) if not c.quantiles else c for c in columns]
             roles = replace(roles, columns=tuple(plain))  # their means have the units of the table
         of_edges = Schema(roles.source, roles, roles.columns)
-        x = of_edges.encode(rows, problems, self.say)
+        x = of_edges.encode(rows, problems, self.say, np.float64)
         problems.tell()
         means = edge_means(of_edges, x, np.concatenate(tables.blocks, axis=1), len(table))
         if same := [name for name in means if name in table.names]:
@@ -457,7 +457,7 @@ class _Reader:
         """
         if self.schema is not None:
             schema.check(table, self.say)
-            self._tell_drift(table, moved_columns(schema, table), f"{len(schema.columns)} columns")
+            self._tell_drift(table, moved_columns((schema, table)), f"{len(schema.columns)} columns")
         fields |= {} if self.time else problems.attempt(_masks, table, schema, fields.get("y")) or {}
         if self.schema is None:
             schema = self._fit(table, schema, names, fields, problems)
@@ -551,8 +551,9 @@ class _Reader:
         was given, print a note about edges that differ from those in training.
         """
         roles, own = schema.edges, schema.edges.columns
-        if roles.weight is not None and all(column.name != roles.weight for column in own):
-            own = (*own, Column(roles.weight, "number"))
+        weight = None if roles.repeated == "count" else roles.weight
+        if weight is not None and all(column.name != weight for column in own):
+            own = (*own, Column(weight, "number"))
         table = arrow().Table.from_batches(tables.columns) if own else arrow().table({})
         values = replace(listed, names=tuple(table.column_names), table=table)
         degrees = TableFile.open(edge_counts(tables.blocks, roles.undirected, len(fitted)))
@@ -561,11 +562,11 @@ class _Reader:
             counted = tuple(Column(name, "number") for name in degrees.names)
             of_degrees = with_profile(Profile(counted, int(fitted.sum())), degrees, fitted)
             return replace(schema, edges=replace(roles, values=of_values, degrees=of_degrees))
-        moved, names = moved_columns(roles.values, values), [column.name for column in roles.values.columns]
+        compared: list[tuple[Schema | Profile, TableFile]] = [(roles.values, values)]
         if self.before is None and roles.time is None:  # otherwise only new or only early edges are counted
-            moved |= moved_columns(roles.degrees, degrees)
-            names += degrees.names
-        self._tell_drift(listed, moved, f"{len(names)} distributions of edges")
+            compared.append((roles.degrees, degrees))
+        number = sum(len(profile.columns) for profile, _ in compared)
+        self._tell_drift(listed, moved_columns(*compared), f"{number} distributions of edges")
         return schema
 
     def _tell_drift(self, table: TableFile, moved: dict[str, str], of: str) -> None:

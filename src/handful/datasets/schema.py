@@ -149,11 +149,11 @@ class Column:
             steps.append(f"(x − {self.center:.4g}) / {self.spread:.4g}")
         return "; ".join(steps) or ("0 or 1" if self.kind == "boolean" else "as it is")
 
-    def encode(self, rows: TableFile, say: Say) -> Any:
-        """The features of this column, float32 ``(rows, width)``; for text, a sparse matrix of SciPy."""
+    def encode(self, rows: TableFile, say: Say, dtype: type = np.float32) -> Any:
+        """The features of this column, ``(rows, width)``; for text, a sparse matrix of SciPy."""
         if self.kind == "text":
             return self._words(rows)
-        out = np.zeros((len(rows), self.width), np.float32)
+        out: np.ndarray = np.zeros((len(rows), self.width), dtype)
         if self.kind == "category":
             places, unseen = _places(rows.text(self.name), self.categories)
             out[np.arange(len(places)), places] = 1  # the last feature is for -1
@@ -289,14 +289,16 @@ class Schema:
         if extra := [name for name in has if name not in known]:
             say(f"{rows.path}: not in the schema, and not used: {_list_names(extra)}")
 
-    def encode(self, rows: TableFile, problems: Problems, say: Say, may_be_sparse: bool = False) -> Any:
-        """Encode a table as features, float32 ``(rows, width)``: an array, or a sparse matrix of SciPy if nearly all
-        values are 0 and ``may_be_sparse`` is true.
+    def encode(
+        self, rows: TableFile, problems: Problems, say: Say, dtype: type = np.float32, may_be_sparse: bool = False
+    ) -> Any:
+        """Encode a table as features, ``(rows, width)``: an array, or a sparse matrix of SciPy if nearly all values are
+        0 and ``may_be_sparse`` is true.
         """
 
         def features(column: Column) -> Any:
-            result = problems.attempt(column.encode, rows, lambda text: say(f"{rows.path}: {text}"))
-            return np.zeros((len(rows), column.width), np.float32) if result is None else result
+            result = problems.attempt(column.encode, rows, lambda text: say(f"{rows.path}: {text}"), dtype)
+            return np.zeros((len(rows), column.width), dtype) if result is None else result
 
         texts = {column.name: features(column) for column in self.columns if column.kind == "text"}
         others = [column for column in self.columns if column.name not in texts]
@@ -307,7 +309,7 @@ class Schema:
             from scipy.sparse import csr_array, hstack
 
             return hstack([csr_array(block) for block in blocks], format="csr")
-        x = np.zeros((len(rows), self.width), np.float32)
+        x: np.ndarray = np.zeros((len(rows), self.width), dtype)
         for (_, own), block in zip(self.by_column(x), blocks, strict=True):
             own[:] = block if isinstance(block, np.ndarray) else block.toarray()
         return x

@@ -45,8 +45,18 @@ def arrays_of(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def from_scipy(matrix: Any) -> Tensor:
-    """Convert a sparse matrix of SciPy."""
+    """Convert a sparse matrix of SciPy to float32 rows, whose columns ascend. The matrix itself does not change.
+
+    Raises:
+        ValueError, TypeError: the matrix is not valid, or its values are not real numbers.
+    """
+    if len(matrix.shape) != 2:
+        raise ValueError(f"it has {len(matrix.shape)} dimensions, and features have 2")
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"its values are {matrix.dtype}, not real numbers")
     csr = matrix.tocsr()
+    csr.check_format(full_check=True)
+    csr = csr.astype(np.float32, copy=not csr.has_canonical_format)
     csr.sum_duplicates()
     columns = csr.indices.astype(np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64, copy=False)
     return sparse_rows(*map(torch.from_numpy, (csr.indptr, columns, csr.data)), width=csr.shape[1])
@@ -140,6 +150,14 @@ def with_columns(x: Tensor, first: int, columns: Tensor) -> Tensor:
         return torch.cat([x[:, :first], columns, x[:, last:]], 1)
     left, right = take_columns(x, 0, first), take_columns(x, last, x.shape[1] - last)
     return join_rows(join_rows(left, columns, first, x.shape[1]), right, last, x.shape[1])
+
+
+def variances(x: Tensor) -> Tensor:
+    """The variance of each column, float64 ``(F,)``."""
+    if not is_sparse(x):
+        return x.double().var(0, correction=0)
+    rows = scipy_rows(x).astype(np.float64)
+    return torch.from_numpy(rows.power(2).mean(0) - rows.mean(0) ** 2)
 
 
 def mean_row(x: Tensor) -> Tensor:

@@ -23,7 +23,8 @@ from handful.convert import to_scipy
 from handful.files import seal, write_json
 from handful.finding import Table, text_table
 from handful.graph import Graph
-from handful.kernels.sparse import dense, is_sparse, scipy_rows
+from handful.kernels.gather import gather
+from handful.kernels.sparse import dense, is_sparse, scipy_rows, variances
 from handful.predict import choose_nodes
 from handful.random import generator
 from handful.samplers.full import full_adjacency
@@ -214,12 +215,9 @@ class _Columns:
 
     def _most_varied(self, count: int) -> Tensor:
         """The ``count`` features with the largest variance, in their order, as a dense tensor."""
-        if not is_sparse(self.plain):
-            return self.plain[:, self.plain[self.fitted].var(0).topk(count).indices.sort().values]
-        x = scipy_rows(self.plain)
-        some = x[self.fitted.numpy()]
-        variance = some.power(2).mean(0) - some.mean(0) ** 2
-        return torch.from_numpy(x[:, np.sort(np.argsort(-variance)[:count])].toarray())
+        x, spread = self.plain, variances(gather(self.plain, self.fitted))
+        kept = spread.argsort(descending=True, stable=True)[:count].sort().values
+        return torch.from_numpy(scipy_rows(x)[:, kept.numpy()].toarray()) if is_sparse(x) else x[:, kept]
 
     @cached_property
     def with_neighbours(self) -> Tensor:

@@ -23,7 +23,7 @@ from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
 from handful.kernels.gather import gather, rows_between
-from handful.kernels.sparse import is_sparse, mean_row, stack_rows, take_columns, with_columns
+from handful.kernels.sparse import mean_row, stack_rows, take_columns, variances, with_columns
 from handful.random import generator
 from handful.runs import OpenedRun
 from handful.training.assessment import averaged, node_record
@@ -81,7 +81,7 @@ def explain(
     assert graph.x is not None
     groups = column_groups(graph)
     if len(groups) > MOST_COLUMNS:
-        spread = {name: _spread(take_columns(graph.x, *place)) for name, place in groups.items()}
+        spread = {name: float(variances(take_columns(graph.x, *place)).sum()) for name, place in groups.items()}
         groups = {name: groups[name] for name in sorted(groups, key=lambda name: -spread[name])[:MOST_COLUMNS]}
     lost, metric = importance(opened, graph, groups, step)
     order = sorted(lost, key=lambda name: -lost[name])
@@ -107,12 +107,6 @@ def explain(
     payload = {"importance": lost, "nodes": [] if nodes is None else nodes.tolist()}
     named = f"Explanation of the run on {graph.name}"
     return Finding("explain", named, f"{most}.", tables, charts, payload, below=below)
-
-
-def _spread(x: Tensor) -> float:
-    """The sum of the variances of all columns."""
-    values = x.values() if is_sparse(x) else x.float()
-    return float((values**2).sum() / len(x) - (mean_row(x).float() ** 2).sum())
 
 
 def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> tuple[dict[str, float], Metric]:

@@ -242,7 +242,7 @@ def know(
 
 
 def sparse_aggregates(graph: Graph, hops: int, hop: Hop) -> Tensor:
-    """[X ‖ ÂX ‖ … ‖ Â^K X] as sparse rows, for sparse features X."""
+    """[X ‖ ÂX ‖ … ‖ Â^K X] for sparse features X: sparse rows, or dense rows if these need less memory."""
     from scipy.sparse import csr_array, hstack
 
     assert graph.x is not None
@@ -251,18 +251,23 @@ def sparse_aggregates(graph: Graph, hops: int, hop: Hop) -> Tensor:
     matrix = csr_array(tuple(arrays), shape=(graph.num_nodes,) * 2)
     for _ in range(hops):
         blocks.append(matrix @ blocks[-1])
-    return from_scipy(hstack(blocks, format="csr")).to(graph.device)
+    result = hstack(blocks, format="csr")
+    if 2 * result.nnz > result.shape[0] * result.shape[1]:  # a value needs its column too
+        return torch.from_numpy(result.toarray()).to(graph.device)
+    return from_scipy(result).to(graph.device)
 
 
 def aggregate_bytes(graph: Graph, hops: int) -> int:
-    """The size of ÂX, …, Â^K X in bytes. For sparse X, it is an estimate: no two neighbours share a column."""
+    """The size of ÂX, …, Â^K X in bytes. For sparse X, it is an upper limit: no two neighbours share a column."""
     assert graph.x is not None
     if not is_sparse(graph.x):
         return hops * graph.x.nbytes
-    degree = 1 + graph.num_edges // max(1, graph.num_nodes)
-    held, most = graph.x.values().numel(), graph.x.numel()
-    total: int = sum(min(held * degree**k, most) for k in range(1, hops + 1))
-    return 8 * total
+    edges, total = Adjacency(graph.indptr, graph.indices, graph.num_nodes), 0.0
+    held = graph.x.crow_indices().diff()[:, None].to(torch.float32)
+    for _ in range(hops):
+        held = (held + edges.matmul(held)).clamp_max(graph.num_features)
+        total += float(held.double().sum())
+    return int(8 * total)
 
 
 def _writable(folder: Path) -> Path | None:
@@ -332,6 +337,8 @@ def resolve_first_hop(
     why = refusal(hop, name, sampler, settings.mean_field)
     if why is None:
         needed = bytes_of(graph.x) + aggregate_bytes(graph, hops_of(settings))
+        if memory is not None and is_sparse(graph.x):  # files have dense rows
+            needed = (2 + hops_of(settings)) * 4 * graph.x.numel()
         place = graph.folder or tempfile.gettempdir()
         free = free_memory() if memory is None else shutil.disk_usage(place).free
         if free is not None and needed > LARGEST_SHARE * free:

@@ -117,7 +117,7 @@ def outputs_of(
             raise HandfulError(f"the operator of sampler '{sampler.name}' is made in memory: infer without memory")
         if {graph.device.type, *(p.device.type for p in model.parameters())} != {"cpu"}:
             raise HandfulError("memory is that of the CPU: put model and graph there, or infer without memory")
-        graph = with_dense_features(graph)
+        graph = with_dense_features(graph, scratch)
         space = room(memory, least_room(model, graph), f"inference on {graph.name}")
         place: AbstractContextManager[str | Path] = TemporaryDirectory(prefix="handful-", ignore_cleanup_errors=True)
         if scratch is not None:
