@@ -175,6 +175,26 @@ def test_marks_that_may_be_between_thousands_have_a_note(
     assert any("three decimals" in text and cells[0] in text for text in said) == noted
 
 
+@pytest.mark.parametrize(
+    ("cells", "noted"),
+    [
+        ([18 + i for i in range(30)] + [-999] * 3, "-999 in 3 rows"),
+        ([0.5 * i for i in range(30)] + [9999.0, None, 9999.0], "9999.0 in 2 rows"),
+        ([f"2024-05-{i:02}" for i in range(1, 31)] + ["9999-12-31", None, "9999-12-31"], "9999-12-31 in 2 rows"),
+        ([18 + i for i in range(30)] + [-999], None),  # a single row is an outlier
+        ([18 + i for i in range(30)] + [70] * 3, None),  # nearer than the range of the others
+        ([1.9**i for i in range(30)] * 2, None),
+        ([None] * 30 + [1, 1, 1], None),
+    ],
+)
+def test_numbers_that_may_stand_for_missing_values_have_a_note(cells: list[Any], noted: str | None) -> None:
+    said: list[str] = []
+    ids = list(range(len(cells)))
+    import_tables({"source": [0], "target": [1]}, {"id": ids, "value": cells}, label=[], say=said.append)
+    found = [text for text in said if "missing value" in text]
+    assert [noted in text for text in found] == [True] if noted else not found
+
+
 def test_commas_between_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"'1,198': remove the commas"):
         import_tables(*pair(tmp_path, nodes='id,sum\na,"1,198"\nb,588\nc,86\n'))
@@ -913,6 +933,18 @@ def test_text_dates_in_memory_are_read_like_those_of_a_file(tmp_path: Path) -> N
         written = schema.Schema.from_json(again.schema)
         with pytest.raises(DatasetError, match="'day'"):  # numbers are no dates, though text was
             import_tables(edges, {**texts, "day": [20240523] * 3}, schema=written)
+
+
+def test_later_dates_may_have_another_format_of_the_same_order(tmp_path: Path) -> None:
+    edges, label = {"source": [0], "target": [1]}, {"label": ["x", "y"]}
+    first = {"id": [0, 1], "day": ["01/02/2024", "03/04/2024"]} | label
+    made = import_tables(edges, first, dates="dmy", scale="none", split=None)
+    found = schema.Schema.from_json(made.schema)
+    for days in (["1.2.2024", "3.4.2024"], ["2024-02-01", "2024-04-03"], ["01/02/24", "03/04/24"]):
+        later = import_tables(edges, first | {"day": days}, schema=found)
+        assert later.x.tolist() == made.x.tolist()
+    with pytest.raises(DatasetError, match="'day'"):
+        import_tables(edges, first | {"day": ["02/23/2024", "01/02/2024"]}, schema=found)
 
 
 def test_a_kept_column_of_numbers_splits_by_time(tmp_path: Path) -> None:

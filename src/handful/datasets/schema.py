@@ -72,7 +72,7 @@ class Column:
         center, spread: a number is encoded as (x - center) / spread.
         quantiles: if not empty, a number is encoded as a normal score, by its rank among these quantiles.
         categories: the categories, in the order of their features.
-        format: the ``strptime`` format of text dates.
+        format: the ``strptime`` format of text dates; in later tables, only the order of day, month and year counts.
         size: the number of entries of a vector, or the number of features of a hashed text.
         idf: for text, the weight of each hashed feature: ln((1 + rows) / (1 + rows with this feature)) + 1.
         missing: the number of rows without a value in the table to which the schema was fitted.
@@ -117,11 +117,11 @@ class Column:
         If the column of ``rows`` has another kind, this raises an error. Booleans are accepted as numbers, and the
         numbers 0 and 1 are accepted as booleans.
         """
-        name, kind, column, format = self.name, self.kind, rows.column(self.name), self.format
+        name, kind, column, format = self.name, self.kind, rows.column(self.name), ""
         if len(known := column.drop_null()):
-            text = kind == "date" and arrow().types.is_string(column.type)
-            format = format or (date_format(rows, name) if text else "")
-            result = "date" if text and format else _kind_of(column.type)
+            if kind == "date" and arrow().types.is_string(column.type):
+                format = date_format(rows, name, self.date_order) or self.format
+            result = "date" if format else _kind_of(column.type)
             if result != kind and {result, kind} != {"number", "boolean"}:
                 such = f"'{name}' holds {column.type} such as '{known[0]!s:.40}'"
                 raise rows.error(f"{such}, and was a {kind} before (decimal mark '{rows.decimal}')")
@@ -131,6 +131,12 @@ class Column:
         if kind == "boolean":
             rows.refuse(_is_no_bit(values), f"'{name}' is {{}}, and was true or false before", values)
         return values[:, None], np.isnan(values)
+
+    @property
+    def date_order(self) -> str:
+        """The order of day, month and year in text dates, for ``date_format``."""
+        letters = [letter for letter in self.format.lower() if letter in "dmy"]
+        return "auto" if self.format[:2] in ("", "%Y") else "".join(letters[:3])
 
     @property
     def done(self) -> str:
@@ -512,9 +518,12 @@ def _has_decimal_commas(column: Any) -> bool:
 
 
 def doubts(rows: TableFile, columns: Sequence[Column], classes: Sequence[str]) -> Iterator[str]:
-    """Describe columns of a table whose numbers may have a mark between thousands, and categories or classes that may
-    be the same.
+    """Describe columns of a table with a number that may stand for a missing value, or with numbers that may have a
+    mark between thousands; and categories or classes that may be the same.
     """
+    for column in columns:
+        if column.kind in ("number", "date") and (words := _outlying(column, rows)):
+            yield f"'{column.name}' is {words}: if this stands for a missing value, leave the cells empty"
     numbers = [column.name for column in columns if column.kind == "number"]
     numbers = [name for name in numbers if in_thousandths(rows.numbers(name, missing=True))]
     for name, cells in rows.written(numbers).items():
@@ -524,6 +533,20 @@ def doubts(rows: TableFile, columns: Sequence[Column], classes: Sequence[str]) -
     for name, values in [*((column.name, column.categories) for column in columns), ("the label", classes)]:
         if pair := alike(values):
             yield f"{name} has both '{pair[0]}' and '{pair[1]}', which are two different values here"
+
+
+def _outlying(column: Column, rows: TableFile) -> str:
+    """Describe the smallest or largest number of a column if it occurs several times, and if its distance to all other
+    numbers is larger than their range. Otherwise, the result is empty.
+    """
+    values, cells = column.numbers(rows)[0][:, 0], rows.column(column.name)
+    known = np.flatnonzero(~np.isnan(values))
+    own, first, count = np.unique(values[known], return_index=True, return_counts=True)
+    for end, low, high in ((0, 1, -1), (-1, 0, -2)) if len(own) > SOME_NUMBERS else ():
+        if count[end] > 1 and min(abs(own[end] - own[low]), abs(own[end] - own[high])) > own[high] - own[low]:
+            told, lowest, highest = (cells[int(known[first[i]])] for i in (end, low, high))
+            return f"{told} in {count[end]:,} rows, and all other values are from {lowest} to {highest}"
+    return ""
 
 
 def in_thousandths(values: np.ndarray) -> bool:
