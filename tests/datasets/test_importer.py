@@ -175,6 +175,17 @@ def test_marks_that_may_be_between_thousands_have_a_note(
     assert any("three decimals" in text and cells[0] in text for text in said) == noted
 
 
+def test_weights_of_edges_have_the_same_notes(tmp_path: Path) -> None:
+    weights = [*[f"{i}" for i in range(40)], "1.198", "999", "999"]
+    edges = "source,target,weight\n" + "".join(f"a,b,{weight}\n" for weight in weights)
+    said: list[str] = []
+    import_tables(*pair(tmp_path, edges), say=said.append)
+    assert [word for word in ("three decimals", "999.0 in 2 rows") if any(word in text for text in said)] == [
+        "three decimals",
+        "999.0 in 2 rows",
+    ]
+
+
 @pytest.mark.parametrize(
     ("cells", "noted"),
     [
@@ -722,7 +733,7 @@ def test_times_of_edges_that_cannot_be_compared_are_refused(tmp_path: Path) -> N
     for options, message in (
         ({"split": "rh"}, "edge_time is for a split by time"),
         ({"split": None}, "edge_time is for a split by time"),
-        ({"schema": Schema.from_json(by_time(edges, nodes).schema)}, "and no schema"),
+        ({"schema": Schema.from_json(by_time(edges, nodes).schema)}, "leave out edge_time"),
         ({"edge_time": "day"}, "no column 'day'"),
         ({"edge_time": "source"}, "one thing alone"),
         ({"edge_time": "amount", "weight": "amount"}, "one thing alone"),
@@ -933,6 +944,14 @@ def test_text_dates_in_memory_are_read_like_those_of_a_file(tmp_path: Path) -> N
         written = schema.Schema.from_json(again.schema)
         with pytest.raises(DatasetError, match="'day'"):  # numbers are no dates, though text was
             import_tables(edges, {**texts, "day": [20240523] * 3}, schema=written)
+
+
+def test_options_that_a_schema_replaces_are_refused(tmp_path: Path) -> None:
+    edges, nodes = pair(tmp_path)
+    found = Schema.from_json(import_tables(edges, nodes, say=silent).schema)
+    for options in ({"decimal": ","}, {"undirected": True}, {"label": ["label"], "unknown": "skip"}):
+        with pytest.raises(DatasetError, match=f"leave out {next(iter(options))}, or the schema"):
+            import_tables(edges, nodes, schema=found, **options)  # type: ignore[arg-type]
 
 
 def test_later_dates_may_have_another_format_of_the_same_order(tmp_path: Path) -> None:

@@ -110,8 +110,8 @@ def import_tables(
             labelled rows, validates on the next quarter and tests on the last quarter, even if the table has a split.
             ``COLUMN`` is then not a feature, unless ``features`` contains it. With ``edge_time``, the graph has only
             the edges before the first time of validation.
-        schema: the schema of another graph, to encode these tables in the same way. The schema replaces all ``options``
-            except ``unknown``, whose default is that of the schema, and ``strict``.
+        schema: the schema of another graph, to encode these tables in the same way. The only ``options`` beside a
+            schema are ``unknown``, whose default is that of the schema, and ``strict``.
         progress: a function that is called after each block of edges, with the number of edges in this block.
         say: a function that is called with notes that are not errors, such as unused columns; by default, it issues a
             warning.
@@ -132,10 +132,12 @@ def import_tables(
         raise DatasetError(unknown("option", wrong[0], [*OPTIONS, *Graph.__dataclass_fields__]))
     how = TableOptions(**{name: value for name, value in options.items() if name in OPTIONS})
     if schema is not None:
+        if fixed := [name for name in options if name in OPTIONS and name not in ("unknown", "strict")]:
+            raise DatasetError(f"the schema says how to read the tables: leave out {', '.join(fixed)}, or the schema")
         how, split = replace(how, unknown=options.get("unknown", schema.edges.unknown)), None
     time = split.removeprefix(TIME) if split is not None and split.startswith(TIME) else None
     if time is None and how.edge_time is not None:
-        raise DatasetError("edge_time is for a split by time: give split as 'time:COLUMN' and no schema")
+        raise DatasetError("edge_time is for a split by time: give split as 'time:COLUMN'")
     read = partial(_Reader(how, time, schema, progress, say).read, edges, nodes)
     if memory is not None:
         if out is None:
@@ -558,6 +560,8 @@ class _Reader:
         values = replace(listed, names=tuple(table.column_names), table=table)
         degrees = TableFile.open(edge_counts(tables.blocks, roles.undirected, len(fitted)))
         if self.schema is None:
+            for told in doubts(values, own, ()):
+                self.say(f"{listed.path}: {told}")
             of_values = with_profile(Profile(own, len(values)), values, np.ones(len(values), bool))
             counted = tuple(Column(name, "number") for name in degrees.names)
             of_degrees = with_profile(Profile(counted, int(fitted.sum())), degrees, fitted)
@@ -597,7 +601,7 @@ class _Reader:
         pa, path, unknown = arrow(), table.path, self.how.unknown
         ends, weight = (roles.source, roles.target), roles.weight
         more = list(dict.fromkeys([*(column.name for column in roles.columns), *([] if weight is None else [weight])]))
-        types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float32()})
+        types = dict.fromkeys(ends, kind) | ({} if weight is None else {weight: pa.float64()})
         absent, unweighted, strange = Faults(), Faults(), Faults()
         blocks: list[np.ndarray] = []
         rows = None if known is None or grows else len(known)
