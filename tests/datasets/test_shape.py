@@ -8,7 +8,7 @@ import pytest
 
 import handful as hf
 from graphs import make_graph
-from handful.datasets.shape import shape_of
+from handful.datasets.shape import _of_graph, shape_of
 from handful.storage import save
 from npz import write_npz
 
@@ -39,3 +39,12 @@ def test_the_shape_of_a_graph_is_known_without_loading_it(tmp_path: Path) -> Non
     named = shape_of("debian")
     assert (named.nodes, named.edges, named.features) == (debian.num_nodes, debian.num_edges, debian.num_features)
     assert named.train == pytest.approx(len(debian.train_nodes), rel=0.01)
+
+
+def test_sparse_features_are_planned_as_a_dense_table(tmp_path: Path) -> None:
+    full = make_graph(60, features=700)
+    assert full.x is not None
+    graph = full.replace(x=full.x.to_sparse_csr(), name="g")
+    for shape in (shape_of(str(save(graph, tmp_path / "g"))), _of_graph(graph)):
+        assert (shape.features, shape.feature_bytes) == (700, 60 * 700 * 4)
+        assert "sparse features" in shape.known

@@ -12,9 +12,11 @@ from handful.datasets.splits import RANDOM_HIGH, Shares, shares_of
 from handful.datasets.synthetic import BlockModel
 from handful.files import place
 from handful.graph import MASKS, Graph
+from handful.kernels.sparse import is_sparse
 from handful.storage import is_saved, read_header
 
 ASSUMED = "; half of its nodes taken for training"
+DENSE = "; its sparse features taken as a dense table"
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,8 @@ def _of_folder(path: Path, split: str | None) -> Shape:
         train, judged = _counts(n, shares_of(split or ""))
         known = "its header" + ("" if split else ASSUMED)
     features = 0 if x is None else x["shape"][1]
+    if "x_width" in arrays:
+        features, known = int(np.load(path / "x_width.npy")[0]), known + DENSE
     outputs = header.get("num_classes") or (y["shape"][1] if y is not None and len(y["shape"]) > 1 else 1)
     element = 2 if x is not None and x["dtype"] in ("float16", "bfloat16") else 4
     sizes = (n, arrays["indices"]["shape"][0], features, outputs, train, judged)
@@ -121,4 +125,5 @@ def _of_graph(graph: Graph) -> Shape:
     counts = (masks[0], sum(masks[1:])) if masks else _counts(graph.num_nodes, None)
     sizes = (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_outputs)
     known, element = "loading it" + ("" if masks else ASSUMED), 4 if graph.x is None else graph.x.element_size()
+    known += DENSE * (graph.x is not None and is_sparse(graph.x))
     return Shape(graph.name, *sizes, *counts, known, element, graph.edge_weight is not None)
