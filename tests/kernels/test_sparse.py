@@ -17,15 +17,14 @@ from handful.kernels.sparse import (
     from_scipy,
     is_sparse,
     join_rows,
-    mean_row,
+    permuted,
     scipy_rows,
     sparse_rows,
-    stack_rows,
     sum_rows,
     take_columns,
     take_rows,
     take_windows,
-    with_columns,
+    with_means,
 )
 
 
@@ -101,17 +100,25 @@ def test_joined_rows_are_a_sum(size: tuple[int, int, int], other: tuple[int, int
     assert torch.equal(valid(join_rows(a, b, shift, width)), wanted)
 
 
-@given(sizes, sizes, st.integers(0, 5))
-def test_replaced_columns_and_stacked_rows(size: tuple[int, int, int], other: tuple[int, int, int], at: int) -> None:
-    a, b = some_rows(*size), some_rows(other[0], size[1], other[2])
-    assert torch.equal(valid(stack_rows([a, b, a])), torch.cat([dense(a), dense(b), dense(a)]))
-    first = at % size[1]
-    own = some_rows(size[0], min(2, size[1] - first), other[2])
-    a = from_scipy(scipy_rows(a))
-    wanted = dense(a).clone()
-    wanted[:, first : first + own.shape[1]] = dense(own)
-    assert torch.equal(valid(with_columns(a, first, own)), wanted)
-    assert torch.equal(with_columns(dense(a), first, dense(own)), wanted)
+@given(sizes, st.integers(0, 5), st.integers(0, 5))
+def test_permuted_columns_and_means(size: tuple[int, int, int], first: int, count: int) -> None:
+    x = some_rows(*size)
+    first = min(first, size[1])
+    count = min(count, size[1] - first)
+    own, order = slice(first, first + count), torch.randperm(size[0], generator=torch.Generator().manual_seed(size[2]))
+    wanted = dense(x).clone()
+    wanted[:, own] = wanted[order, own]
+    for given_x in (x, dense(x)):
+        before = dense(given_x).clone()
+        made = permuted(given_x, order, first, count)
+        assert torch.equal(valid(made) if is_sparse(given_x) else made, wanted)
+        for row in range(size[0]):
+            made = with_means(given_x, row, first, count)
+            assert is_sparse(made) == is_sparse(given_x)
+            means = before.clone()
+            means[row, own] = before[:, own].mean(0)
+            torch.testing.assert_close(dense(made), means)
+        assert torch.equal(dense(given_x), before)
 
 
 @given(sizes, st.integers(0, 5), st.integers(0, 99))
@@ -132,8 +139,6 @@ def test_scipy_and_back(repeats: bool) -> None:
     assert torch.equal(valid(from_scipy(matrix)), dense(x))
     matrix.data[:] = 0  # a copy
     assert bool(dense(x).any())
-    torch.testing.assert_close(dense(mean_row(x)), dense(x).mean(0, keepdim=True))
-    torch.testing.assert_close(mean_row(dense(x)), dense(x).mean(0, keepdim=True))
     assert is_sparse(x)
     assert not is_sparse(dense(x))
 

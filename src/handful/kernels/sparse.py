@@ -7,7 +7,6 @@ torch cannot index its sparse tensors: the functions of this module do, on any d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -143,13 +142,29 @@ def join_rows(a: Tensor, b: Tensor, shift: int, width: int) -> Tensor:
     return sparse_rows(of_a + of_b, columns[order], values[order], width=width)
 
 
-def with_columns(x: Tensor, first: int, columns: Tensor) -> Tensor:
-    """``x`` with other values in the columns from ``first`` on; ``columns`` is sparse if ``x`` is sparse."""
-    last = first + columns.shape[1]
-    if not is_sparse(x):
-        return torch.cat([x[:, :first], columns, x[:, last:]], 1)
-    left, right = take_columns(x, 0, first), take_columns(x, last, x.shape[1] - last)
-    return join_rows(join_rows(left, columns, first, x.shape[1]), right, last, x.shape[1])
+def permuted(x: Tensor, order: Tensor, first: int, width: int) -> Tensor:
+    """``x``, whose columns from ``first`` to ``first + width - 1`` have their rows in the order ``order``."""
+    from scipy.sparse import hstack
+
+    own = slice(first, first + width)
+    if is_sparse(x):
+        rows = scipy_rows(x)
+        return from_scipy(hstack([rows[:, :first], rows[order.numpy()][:, own], rows[:, first + width :]]))
+    x = x.clone()
+    x[:, own] = x[order, own]
+    return x
+
+
+def with_means(x: Tensor, row: int, first: int, width: int) -> Tensor:
+    """``x`` with the means of the columns from ``first`` to ``first + width - 1`` in the row ``row``."""
+    own = slice(first, first + width)
+    if is_sparse(x):
+        rows = scipy_rows(x).tolil()
+        rows[row, own] = scipy_rows(x).astype(np.float64).mean(0)[own]
+        return from_scipy(rows)
+    x = x.clone()
+    x[row, own] = x[:, own].float().mean(0).to(x.dtype)
+    return x
 
 
 def variances(x: Tensor) -> Tensor:
@@ -158,24 +173,6 @@ def variances(x: Tensor) -> Tensor:
         return x.double().var(0, correction=0)
     rows = scipy_rows(x).astype(np.float64)
     return torch.from_numpy(rows.power(2).mean(0) - rows.mean(0) ** 2)
-
-
-def mean_row(x: Tensor) -> Tensor:
-    """The mean of all rows, ``(1, F)`` in the dtype of ``x``."""
-    if not is_sparse(x):
-        return x.float().mean(0, keepdim=True).to(x.dtype)
-    _, columns, values = arrays_of(x)
-    total = values.new_zeros(1, x.shape[1]).index_add_(1, columns, values[None])
-    return (total / max(1, len(x))).to_sparse_csr()
-
-
-def stack_rows(blocks: Sequence[Tensor]) -> Tensor:
-    """The rows of several tensors; if the first is sparse, all are."""
-    if not is_sparse(blocks[0]):
-        return torch.cat([*blocks])
-    count, columns, values = ([array[k] for array in map(arrays_of, blocks)] for k in range(3))
-    begin = _starts(torch.cat([indptr.diff() for indptr in count]))
-    return sparse_rows(begin, torch.cat(columns), torch.cat(values), width=blocks[0].shape[1])
 
 
 def sum_rows(indptr: Tensor, sources: Tensor, weight: Tensor, x: Tensor) -> Tensor:

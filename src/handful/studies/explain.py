@@ -22,8 +22,7 @@ from handful.datasets.schema import Schema
 from handful.errors import HandfulError
 from handful.finding import Axis, Chart, Finding, Series, Table, View, text_table
 from handful.graph import Graph
-from handful.kernels.gather import gather, rows_between
-from handful.kernels.sparse import mean_row, stack_rows, take_columns, variances, with_columns
+from handful.kernels.sparse import permuted, take_columns, variances, with_means
 from handful.random import generator
 from handful.runs import OpenedRun
 from handful.training.assessment import averaged, node_record
@@ -126,8 +125,7 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
     for i, (name, place) in enumerate(groups.items()):
         step(f"column {name}")
         order = torch.from_numpy(generator(i).permutation(graph.num_nodes))
-        permuted = with_columns(graph.x, place[0], gather(take_columns(graph.x, *place), order))
-        lost[name] = (before - value(permuted)) * (1 if metric.higher_is_better else -1)
+        lost[name] = (before - value(permuted(graph.x, order, *place))) * (1 if metric.higher_is_better else -1)
     return lost, metric
 
 
@@ -159,9 +157,7 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
 
     moves = {}
     for name, place in groups.items():
-        own = take_columns(graph.x, *place)
-        rows = [rows_between(own, 0, node), mean_row(own), rows_between(own, node + 1, graph.num_nodes)]
-        moves[name] = change(graph.replace(x=with_columns(graph.x, place[0], stack_rows(rows))))
+        moves[name] = change(graph.replace(x=with_means(graph.x, node, *place)))
     edges = graph.edge_index
     into = ((edges[1] == node) & (edges[0] != node)).nonzero().squeeze(1)
     if graph.edge_weight is not None:
