@@ -222,7 +222,7 @@ def for_the_same_targets(graph: Graph, seed: int) -> tuple[Panel, Panel]:
     ladies = Ladies(budget=(TARGETS, TARGETS), batch_size=TARGETS)
     batches = [next(neighbors.epoch(graph, seed, k)) for k in range(DRAWS)]
     csr, seeds = weighted_csr(graph), [batch.nodes[batch.targets].numpy() for batch in batches]
-    pairs = [(batch, ladies.draw(csr, seeds[k], seed, k, 0)) for k, batch in enumerate(batches)]
+    pairs = [(batch, ladies.draw(csr, seed, k, 0, seeds[k])) for k, batch in enumerate(batches)]
 
     def difference(pair: tuple[Batch, list[Layer]]) -> int:
         own, common = set(pair[0].nodes.tolist()), {node for layer in pair[1] for node in layer.nodes.tolist()}

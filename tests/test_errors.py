@@ -24,3 +24,11 @@ def test_near_names_are_proposed_and_else_all_are_listed() -> None:
     assert unknown("norm", "xyz", ["ln", "bn"]) == "there is no norm 'xyz': choose from bn, ln"
     many = unknown("option", "sise", ["size", "side", "rise", "sine"])
     assert many.count(" or ") == 2
+
+
+def test_an_exception_becomes_an_error_with_its_first_line() -> None:
+    told = errors.explaining("a.json is damaged ({}): delete it", ValueError, kind=errors.RunError)
+    with pytest.raises(errors.RunError, match=r"^a\.json is damaged \(one\): delete it$"), told:
+        raise ValueError("one\ntwo")
+    with pytest.raises(KeyError), errors.explaining("damaged", ValueError):
+        raise KeyError("another exception")

@@ -141,7 +141,8 @@ def make_batch(graph: Graph, sample: Sample) -> Batch:
     A sample of the whole graph (``sample.nodes is graph.nodes``) uses the graph's features without a copy.
     """
     graph.require_training()
-    assert graph.x is not None and graph.y is not None
+    assert graph.x is not None
+    assert graph.y is not None
     x = graph.x if sample.nodes is graph.nodes else gather(graph.x, sample.nodes)
     y = graph.y[sample.nodes[sample.targets]]
     return Batch(**vars(sample), x=x, y=y, edge_attr=None if graph.edge_attr is None else _edge_attr(graph, sample))

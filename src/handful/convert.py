@@ -267,8 +267,7 @@ def to_scipy(graph: Graph) -> scipy.sparse.csr_array:
     from scipy.sparse import csc_array
 
     indptr, indices = graph.topology
-    weight = graph.edge_weight
-    values = np.ones(len(indices), np.float32) if weight is None else weight.cpu().numpy()
+    values = np.ones(len(indices), np.float32) if graph.edge_weight is None else graph.edge_weight.cpu().numpy()
     return csc_array((values, indices, indptr), shape=(graph.num_nodes,) * 2).tocsr()
 
 
@@ -297,33 +296,20 @@ def from_networkx(graph: networkx.Graph, x: str = "x", y: str = "y", weight: str
     place = {node: i for i, node in enumerate(graph.nodes)}
     edges = list(graph.to_directed(as_view=True).edges(data=True))
     ends = np.array([(place[u], place[v]) for u, v, _ in edges], np.int64).reshape(-1, 2).T
-    result: dict[str, Any] = {}
     named_edges = [(f"edge {u!r} to {v!r}", data) for u, v, data in edges]
-    if (weights := _attribute(named_edges, weight)) is not None:
-        result["edge_weight"] = weights
+    result: dict[str, Any] = {"edge_weight": _attribute(named_edges, weight)}
     nodes = [(f"node {node!r}", data) for node, data in graph.nodes(data=True)]
     if (features := _attribute(nodes, x)) is not None:
         result["x"] = [np.atleast_1d(row) for row in features]
-    if (labels := _attribute(nodes, y)) is not None:
-        result |= label_fields(labels)
+    result["y"] = labels = _attribute(nodes, y)
+    if labels is not None and not all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
+        classes, result["y"] = np.unique([str(label) for label in labels], return_inverse=True)
+        result["class_names"] = tuple(classes.tolist())
     for name in MASKS:
-        if (mask := _attribute(nodes, name)) is not None:
-            if not all(isinstance(value, bool | np.bool_) for value in mask):
-                raise GraphError(f"'{name}' of a node must be true or false, got {_short(mask)}")
-            result[name] = np.array(mask, bool)
+        result[name] = mask = _attribute(nodes, name)
+        if not all(isinstance(value, bool | np.bool_) for value in mask or ()):
+            raise GraphError(f"'{name}' of a node must be true or false, got {_short(mask)}")
     return Graph.from_edge_index(ends, len(place), **result | fields)
-
-
-def label_fields(labels: list[Any]) -> dict[str, Any]:
-    """The field ``y``. If labels are not numbers, the result also has the field ``class_names``, in sorted order.
-
-    >>> label_fields(["b", "a", "b"])
-    {'y': array([1, 0, 1]), 'class_names': ('a', 'b')}
-    """
-    if all(isinstance(label, Real) and not isinstance(label, bool) for label in labels):
-        return {"y": np.array(labels)}  # the graph refuses a number that is too large for a class
-    classes, codes = np.unique([str(label) for label in labels], return_inverse=True)
-    return {"y": codes.astype(np.int64), "class_names": tuple(classes.tolist())}
 
 
 def _attribute(items: list[tuple[str, dict[str, Any]]], key: str) -> list[Any] | None:
@@ -352,9 +338,8 @@ def to_networkx(graph: Graph) -> networkx.Graph:
     out = undirected(name=graph.name) if graph.undirected else directed(name=graph.name)
     columns = {n: dense(t).tolist() for n in ("x", "y", *MASKS) if (t := getattr(graph, n)) is not None}
     out.add_nodes_from((v, {n: values[v] for n, values in columns.items()}) for v in range(graph.num_nodes))
-    sources, targets = graph.edge_index.tolist()
     weights = None if graph.edge_weight is None else graph.edge_weight.tolist()
-    for e, (u, v) in enumerate(zip(sources, targets, strict=True)):
-        if u <= v or not graph.undirected:
-            out.add_edge(u, v, **({} if weights is None else {"weight": weights[e]}))
+    data = [{}] * graph.num_edges if weights is None else [{"weight": weight} for weight in weights]
+    edges = zip(*graph.edge_index.tolist(), data, strict=True)
+    out.add_edges_from((u, v, own) for u, v, own in edges if u <= v or not graph.undirected)
     return out

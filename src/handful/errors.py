@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -94,6 +94,15 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {kind} '{name}': {hint}"
 
 
+def require_name(kind: str, name: str, known: Collection[str], error: type[HandfulError] = HandfulError) -> None:
+    """Raise the ``error`` of ``unknown`` if ``name`` is not in ``known``.
+
+    >>> require_name("sampler", "cluster", ["cluster", "rns"])
+    """
+    if name not in known:
+        raise error(unknown(kind, name, known))
+
+
 @contextmanager
 def blaming(where: object) -> Iterator[None]:
     """A context manager that adds ``where``, the file or folder of a graph, to the message of an error about the graph.
@@ -111,7 +120,23 @@ def blaming(where: object) -> Iterator[None]:
 
 
 @contextmanager
-def needing(words: str, kind: type[HandfulError] = HandfulError) -> Iterator[None]:
+def explaining(words: str, *causes: type[Exception], kind: type[HandfulError] = HandfulError) -> Iterator[None]:
+    """A context manager that converts the exceptions ``causes`` to an error with ``words``; ``{}`` in ``words`` is
+    replaced by the first line of the exception's message.
+
+    >>> with explaining("lr is not a number: {}", ValueError, TypeError):
+    ...     float("fast")
+    Traceback (most recent call last):
+        ...
+    handful.errors.HandfulError: lr is not a number: could not convert string to float: 'fast'
+    """
+    try:
+        yield
+    except causes as error:
+        raise kind(words.replace("{}", first_line(error))) from None
+
+
+def needing(words: str, kind: type[HandfulError] = HandfulError) -> AbstractContextManager[None]:
     """A context manager for the import of an optional package: if it is not installed, raise an error with ``words``.
 
     >>> with needing("this needs Ray: pip install 'handful[ray]'"):
@@ -120,10 +145,7 @@ def needing(words: str, kind: type[HandfulError] = HandfulError) -> Iterator[Non
         ...
     handful.errors.HandfulError: this needs Ray: pip install 'handful[ray]'
     """
-    try:
-        yield
-    except ImportError:
-        raise kind(words) from None
+    return explaining(words, ImportError, kind=kind)
 
 
 @contextmanager

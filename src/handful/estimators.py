@@ -17,10 +17,9 @@ from handful.datasets.splits import random_split, stratified_split
 from handful.errors import HandfulError, needing
 from handful.experiment import MODEL, Experiment
 from handful.graph import MASKS, Graph, fingerprint
-from handful.nn import model_defaults
 from handful.predict import Prediction, check_features, choose_nodes, predict
 from handful.samplers import Sampler
-from handful.settings import ENOUGH, QUICK, RECOMMENDED, SETTING_NAMES
+from handful.settings import ENOUGH, QUICK, RECOMMENDED
 from handful.training.assessment import Decision
 from handful.training.fit import SEED
 from handful.training.inference import embed
@@ -65,12 +64,9 @@ class _NodeEstimator:
             else:
                 graph = graph.replace(**random_split(graph.num_nodes, shares, seed, graph.labelled))
         own = ("graph", "settings", "validation")
-        named = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in own}
-        chosen = {name: value for name, value in named.items() if value is not None}
+        chosen = {f.name: v for f in fields(self) if f.name not in own and (v := getattr(self, f.name)) is not None}
         plain = self.sampler != "rns" or {"first_hop", "mean_field"} & {*(self.settings or {})}
         usual = {**QUICK, **({} if plain else RECOMMENDED), "label_features": "no", "patience": ENOUGH["patience"]}
-        known = {*SETTING_NAMES, *model_defaults(self.model)}
-        usual = {name: value for name, value in usual.items() if name in known}
         experiment = Experiment(**usual | dict(self.settings or {}) | chosen)
         if experiment.settings.label_features != "no":
             raise HandfulError("label_features need the labels of training also in predict: use fit, or an Experiment")
@@ -116,11 +112,10 @@ class _NodeEstimator:
     def _to_predict(self, X: Any) -> tuple[Graph, np.ndarray]:
         """The graph that contains the nodes in ``X``, and the nodes to predict."""
         check_is_fitted(self)
-        schema = getattr(self, "schema_", None)
-        graph = as_graph(X, schema) if self.graph is None else self._bound(schema)
+        graph = as_graph(X, self.schema_) if self.graph is None else self._bound(self.schema_)
         if graph is None:
             graph = without_edges(validate_data(self, X, reset=False, dtype=np.float32))
-        check_features(graph, self.n_features_in_, schema)
+        check_features(graph, self.n_features_in_, self.schema_)
         return graph, choose_nodes(graph, "all" if self.graph is None else np.ravel(X))
 
     def _mean(self, graph: Graph, nodes: np.ndarray) -> Prediction:
@@ -132,7 +127,11 @@ class _NodeEstimator:
 
     def _labels(self, graph: Graph) -> np.ndarray:
         """The labels of ``graph``, in the same form as the result of ``predict``."""
-        raise NotImplementedError
+        classes = is_classifier(self)
+        if graph.y is None or not (classes or graph.kind == "regression"):
+            what = "labels" if classes else "numbers to predict"
+            raise HandfulError(f"graph '{graph.name}' has no {what}: give them as y")
+        return np.asarray(class_names(graph)[graph.y.numpy()]) if classes else graph.y.numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """The predicted class of every node, ``(N,)``: the most probable one. If the loss has class weights, the
@@ -201,9 +200,9 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, str | Path | Mapping) or hasattr(value, "__arrow_c_stream__")
 
 
-def without_edges(x: np.ndarray, **fields: Any) -> Graph:
+def without_edges(x: np.ndarray) -> Graph:
     """A graph without edges, with one node per row."""
-    return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows", **fields)
+    return Graph.from_edge_index(np.zeros((2, 0), np.int64), len(x), x=x, name="rows")
 
 
 def relabel(graph: Graph, **labels: Any) -> Graph:
@@ -252,10 +251,10 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
         """
         graph, nodes, y = self._to_train(X, y)
         if y is not None:
-            codes = np.full(graph.num_nodes, -1)
-            self.classes_, codes[nodes] = _encoded(y, len(nodes))
-            names = {"num_classes": len(self.classes_), "class_names": None}
-            graph = relabel(graph, y=codes, task="classification", **names)
+            labels = _one_each(y, len(nodes))
+            known, codes = is_known(labels), np.full(graph.num_nodes, -1)
+            self.classes_, codes[nodes[known]] = np.unique(labels[known], return_inverse=True)
+            graph = relabel(graph, y=codes, task="classification", num_classes=len(self.classes_), class_names=None)
         else:
             self._labels(graph)
             self.classes_ = class_names(graph)
@@ -266,11 +265,6 @@ class NodeClassifier(_NodeEstimator, ClassifierMixin, BaseEstimator):  # type: i
     def predict_proba(self, X: Any) -> np.ndarray:
         """float32 ``(N, classes)``: the probability of every class, averaged over the seeds."""
         return self._mean(*self._to_predict(X)).values[:, : len(self.classes_)]
-
-    def _labels(self, graph: Graph) -> np.ndarray:
-        if graph.y is None:
-            raise HandfulError(f"graph '{graph.name}' has no labels: give them as y")
-        return np.asarray(class_names(graph)[graph.y.numpy()])
 
 
 class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -297,11 +291,6 @@ class NodeRegressor(_NodeEstimator, RegressorMixin, BaseEstimator):  # type: ign
             self._labels(graph)
         return self._train(graph)
 
-    def _labels(self, graph: Graph) -> np.ndarray:
-        if graph.y is None or graph.kind != "regression":
-            raise HandfulError(f"graph '{graph.name}' has no numbers to predict: give them as y")
-        return graph.y.numpy()
-
 
 def class_names(graph: Graph) -> np.ndarray:
     """The names of the classes, or the class indices if classes have no names."""
@@ -325,13 +314,3 @@ def _one_each(y: Any, count: int, dimensions: tuple[int, ...] = (1,)) -> np.ndar
     if labels.ndim not in dimensions or len(labels) != count:
         raise HandfulError(f"y must have shape ({count},), one label per node, got {labels.shape}")
     return labels
-
-
-def _encoded(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels in sorted order, and the index of each entry of ``y`` among them; -1 for an unknown label."""
-    labels = _one_each(y, count)
-    known = is_known(labels)
-    classes, places = np.unique(labels[known], return_inverse=True)
-    codes = np.full(count, -1)
-    codes[known] = places
-    return classes, codes

@@ -17,7 +17,7 @@ from handful import ranks
 from handful.budget import require_memory
 from handful.datasets import load, sources
 from handful.datasets.splits import SPLIT
-from handful.errors import HandfulError, RunError, require_kind, unknown
+from handful.errors import HandfulError, RunError, require_kind, require_name
 from handful.files import seal, write_json
 from handful.graph import Graph
 from handful.nn import MODELS, make_model, model_defaults, model_options, parameter_count
@@ -30,9 +30,7 @@ from handful.training.callbacks import Callback
 from handful.training.card import write_card
 from handful.training.execution import GRAPH_ON
 from handful.training.first_hop import check_first_hop, refusal
-from handful.training.fit import adapt_sampler, make_seeded_model, with_task
-from handful.training.fit import begin as begin_run
-from handful.training.fit import fit as fit_model
+from handful.training.fit import adapt_sampler, begin, fit, make_seeded_model, with_task
 from handful.training.label_features import settle
 from handful.training.loop import Loop
 from handful.training.record import Run, RunFolder
@@ -122,8 +120,7 @@ class Experiment:
         what = {name: value for name, value in fields.items() if name not in SETTING_NAMES}
         known = [*self.__dataclass_fields__, *SETTING_NAMES, *model_defaults(model)]
         for name in what:
-            if name not in known:
-                raise HandfulError(unknown(f"setting, or option of {model},", name, known))
+            require_name(f"setting, or option of {model},", name, known)
         complete = model_options(model, {**(options or {}), **what})
         network, how = MODELS[model], vary_settings(settings, named)
         source = make_sampler(sampler) if isinstance(sampler, str) else sampler
@@ -223,9 +220,8 @@ class Experiment:
         """A copy of this experiment in which each seed gets a random split, if the graph is a file without a split and
         ``split`` is not set. Otherwise, the result is this experiment itself.
         """
-        if self.split is not None or self.graph.partition("?")[0].partition(":")[0] in ("", *sources()):
-            return self
-        if is_sharded(self.graph):  # shards have a split, and only all ranks together can open them
+        named = self.graph.partition("?")[0].partition(":")[0] in ("", *sources())
+        if self.split is not None or named or is_sharded(self.graph):  # only all ranks together can open shards
             return self
         graph = load(self.graph, root=self.root)
         return self.with_(split=SPLIT) if graph.train_mask is None and graph.y is not None else self
@@ -240,8 +236,8 @@ class Experiment:
 
     def begin(self, graph: Graph, seed: int, memory: int | str | None = None) -> Loop:
         """Prepare a run on ``graph``: everything before the first epoch."""
-        what = self.make_model(graph, seed), graph, self.sampler, self.settings, seed, self.device
-        return begin_run(*what, memory=memory)
+        model = self.make_model(graph, seed)
+        return begin(model, graph, self.sampler, self.settings, seed, self.device, memory=memory)
 
     def fit(self, graph: Graph, seed: int, callbacks: Sequence[Callback] = (), **records: Any) -> Run:
         """Train one run on ``graph``. ``records`` are the arguments ``out``, ``resume``, ``record``, ``memory`` and
@@ -249,7 +245,7 @@ class Experiment:
         """
         model = self.make_model(graph, seed)
         settings = {"seed": seed, "device": self.device, "callbacks": callbacks, **records}
-        return fit_model(model, graph, self.sampler, self.settings, **settings)
+        return fit(model, graph, self.sampler, self.settings, **settings)
 
     def run(
         self,
@@ -279,12 +275,11 @@ class Experiment:
         >>> [run.epochs for run in experiment.run().runs]
         [2, 2]
         """
-        with ranks.agreed():
-            self = self.settled(graph)
         folder = None if out is None or ranks.rank() > 0 else Path(out)
         runs: list[Run] = []
         with ExitStack() as stack:
             with ranks.agreed():
+                self = self.settled(graph)
                 if folder is not None:
                     stack.enter_context(RunFolder(folder).opened(self.to_json(), resume))
             for seed in self.seeds:
@@ -354,8 +349,7 @@ class Summary:
             "metric": self.metric,
             "model": self.experiment.model,
             "sampler": str(self.experiment.sampler),
-            "val": mean_ci95([run.val for run in self.runs]),
-            "test": mean_ci95([run.test for run in self.runs]),
+            **{name: mean_ci95([getattr(run, name) for run in self.runs]) for name in ("val", "test")},
             **{name: {"mean": fmean(getattr(run, name) for run in self.runs)} for name in times},
             "peak_memory_bytes": {"ram": max(run.peak_ram_bytes for run in self.runs), "gpu": max(gpu, default=None)},
             "runs": [{name: getattr(run, name) for name in (*kept, *measured)} for run in self.runs],

@@ -23,13 +23,12 @@ def place(text: str) -> Path | None:
     """Convert ``text`` to a path. The result is ``None`` if the path is not valid: it is too long, contains a null
     byte, or has an unknown user after ``~``.
     """
-    try:
+    with suppress(OSError, ValueError, RuntimeError):
         path = Path(text).expanduser()
         with suppress(FileNotFoundError):
             path.stat()
-    except (OSError, ValueError, RuntimeError):
-        return None
-    return path
+        return path
+    return None
 
 
 def home(root: str | os.PathLike[str] | None = None) -> Path:

@@ -14,7 +14,7 @@ from torch import nn
 
 from handful.datasets.schema import Schema
 from handful.datasets.tables import arrow
-from handful.errors import HandfulError, RunError
+from handful.errors import HandfulError, RunError, explaining
 from handful.files import write_aside
 from handful.finding import Table, text_table
 from handful.graph import MASKS, Graph, Kind, is_label
@@ -273,9 +273,8 @@ def predict(
     outputs = (infer(model.to(device), placed, **how)[chosen].cpu() for model in models)
     found = np.stack([decision.values(one).numpy() for one in outputs]).astype(np.float64)
     mean = np.asarray(found.mean(0))
-    one = decision.kind == "regression" and mean.shape[1] == 1
-    numbered = () if one else tuple(str(i) for i in range(mean.shape[1]))
-    names = tuple(class_names) if class_names is not None else numbered
+    count = 0 if decision.kind == "regression" and mean.shape[1] == 1 else mean.shape[1]
+    names = tuple(map(str, range(count)) if class_names is None else class_names)
     made = Prediction(
         decision,
         ids=nodes if graph.ids is None else graph.ids[nodes],
@@ -382,10 +381,8 @@ def choose_nodes(graph: Graph, which: str | Path | Sequence[Any] | np.ndarray) -
         path = Path(which)
         if not path.is_file():
             raise HandfulError(f"nodes takes {', '.join(CHOICES)} or a file of ids, and {path} is no file")
-        try:
+        with explaining(f"{path} is not a text file with an id on every line", UnicodeDecodeError):
             which = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        except UnicodeDecodeError:
-            raise HandfulError(f"{path} is not a text file with an id on every line") from None
     ids = range(graph.num_nodes) if graph.ids is None else graph.ids.tolist()
     place = {str(one): i for i, one in enumerate(ids)}
     if len(place) < len(ids):

@@ -11,9 +11,8 @@ import logging
 import math
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +22,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from handful.errors import HandfulError, RankError, ToldElsewhere, first_line
+from handful.errors import HandfulError, RankError, ToldElsewhere, explaining
 from handful.kernels.threads import set_threads
 from handful.signals import handlers_kept
 
@@ -93,14 +92,13 @@ def join(device: str = "cpu", threads: int | None = None, wait: float | None = N
         return
     backend = "cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo"
     wait = float(os.environ.get("HANDFUL_WAIT", WAIT_SECONDS)) if wait is None else wait
-    try:
+    words = f"the ranks did not come together ({{}}): {_MISSING}"
+    with explaining(words, RuntimeError, ValueError, kind=RankError):
         store, me, ranks = next(iter(rendezvous("env://", timeout=timedelta(seconds=wait))))
         # The store of torchrun still has the entries of ranks from before a restart.
         store = PrefixStore(f"handful/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
         _all_here(store, me, ranks, wait)
         dist.init_process_group(backend, store=store, rank=me, world_size=ranks, timeout=SILENCE)
-    except (RuntimeError, ValueError) as error:
-        raise RankError(f"the ranks did not come together ({first_line(error)}): {_MISSING}") from None
     try:
         if threads is None:
             _share_cores()
@@ -162,16 +160,10 @@ def agreed() -> Iterator[None]:
 # -- messages ---------------------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def _talking() -> Iterator[None]:
+def _talking() -> AbstractContextManager[None]:
     """A context in which a lost connection to another rank raises a ``RankError``."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # torch warns of a read-only buffer, to which nothing writes
-            yield
-    except RuntimeError as error:  # also of torch.distributed
-        lost = f"rank {rank()} has lost another rank ({first_line(error)})"
-        raise RankError(f"{lost}: read the error of that rank, then resume") from None
+    words = f"rank {rank()} has lost another rank ({{}}): read the error of that rank, then resume"
+    return explaining(words, RuntimeError, kind=RankError)  # the errors of torch.distributed are RuntimeErrors
 
 
 def total(values: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
@@ -208,8 +200,6 @@ def broadcast_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def gather(value: Any) -> list[Any]:
     """Collect the ``value`` of every rank, in the order of the ranks. The values must be JSON data."""
-    if size() == 1:
-        return [value]
     text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
     return [json.loads(bytes(piece.numpy()).decode()) for piece in exchange([text] * size())]
 

@@ -20,8 +20,9 @@ from handful.datasets.importer import import_tables
 from handful.datasets.schema import Say, Schema
 from handful.datasets.splits import draw_split
 from handful.datasets.tables import Source
-from handful.errors import RunError, needing, readable
+from handful.errors import HandfulError, RunError, explaining, needing, readable
 from handful.experiment import SUMMARY, Experiment
+from handful.finding import decode
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.predict import Prediction, check_features, choose_nodes, node_splits, predict
@@ -111,16 +112,14 @@ class OpenedRun:
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         own = Decision(kind, positive, 0.5, class_weights(self.deployed[0])).unweighted()
         if (self.path / DECISION).exists():
-            kept: dict[str, Any] = {"scale": 1.0, "bias": (), **read_json(self.path / DECISION)}
-            weights, bias = kept.get("class_weight"), kept["bias"]
-            numbers = [kept.get("threshold"), kept["scale"], *bias, *(weights or ())]
-            if not (all(isinstance(one, float) for one in numbers) and 0 <= numbers[0] <= 1):
-                raise RunError(f"{self.path / DECISION} holds no decision rule: delete it")
-            weights = None if weights is None else tuple(weights)
+            kept = {"kind": kind, "positive": positive, "threshold": None, **read_json(self.path / DECISION)}
+            wanted = f"{self.path / DECISION} holds no decision rule: delete it"
+            with explaining(wanted, TypeError, KeyError, HandfulError, kind=RunError):
+                rule: Decision = decode(Decision, kept)
             if self.deployed == self.folders:
-                return Decision(kind, positive, kept["threshold"], weights, kept["scale"], tuple(bias))
+                return rule
             by_f1 = self.experiment is not None and self.experiment.settings.threshold == "f1"
-            return replace(own, scale=kept["scale"], threshold=kept["threshold"] if by_f1 else own.threshold)
+            return replace(own, scale=rule.scale, threshold=rule.threshold if by_f1 else own.threshold)
         thresholds = [run.threshold for run in self.results if run.threshold is not None]
         return replace(own, threshold=fmean(thresholds or [0.5])).unweighted()
 
@@ -190,8 +189,7 @@ class OpenedRun:
         else:
             own = load(asked.graph, split=asked.split, root=asked.root, seed=self.seed)
         was = self.identities[self.best]
-        changed = differences(was, with_task(own, asked.settings).identity()) if was else {}
-        if changed:
+        if was and (changed := differences(was, with_task(own, asked.settings).identity())):
             say(f"graph '{own.name}' has changed since the run was trained on it: {', '.join(changed)}")
         return own
 

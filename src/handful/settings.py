@@ -12,7 +12,7 @@ from operator import index
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from handful.errors import DatasetError, HandfulError, unknown
+from handful.errors import DatasetError, HandfulError, explaining, require_name
 
 OptimizerName = Literal["adam", "adamw", "sgd", "sgdm"]
 SchedulerName = Literal["constant", "cosine", "linear"]
@@ -226,8 +226,8 @@ class Settings:
         if self.metric is not None:  # other spellings, such as ROC-AUC, macro-F1 and R²
             plain = self.metric.lower().replace("-", "_").replace(" ", "_").replace("²", "2")
             object.__setattr__(self, "metric", plain)
-        fanout = self.evaluation_fanout
-        if fanout is not None and any(count < 1 and count != -1 for count in fanout):
+        fanout = self.evaluation_fanout or ()
+        if any(count < 1 and count != -1 for count in fanout):
             raise HandfulError(f"evaluation_fanout takes numbers from 1, or -1 for all edges, got {fanout}")
         if self.update == "epoch" and self.parts_per_step > 1:
             raise HandfulError("update 'epoch' uses all parts in one step: leave parts_per_step out")
@@ -265,8 +265,7 @@ def vary_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     3
     """
     for name in changes:
-        if name not in SETTING_NAMES:
-            raise HandfulError(unknown("setting", name, SETTING_NAMES))
+        require_name("setting", name, SETTING_NAMES)
     return replace(settings, **changes)
 
 
@@ -342,10 +341,9 @@ class TableOptions:
         check_fields(self)
         if wide := [name for name, width in self.widths.items() if not 1 <= width <= MOST_HASHED]:
             raise DatasetError(f"hashed: '{wide[0]}' must have a width from 1 to {MOST_HASHED}")
-        try:
+        wanted = f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252"
+        with explaining(wanted, LookupError, kind=DatasetError):
             codecs.lookup(self.encoding)
-        except LookupError:
-            raise DatasetError(f"encoding '{self.encoding}' is unknown: give one such as latin-1 or cp1252") from None
 
     @property
     def widths(self) -> dict[str, int]:

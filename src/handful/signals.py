@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+EVERY = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")]
+"""All signals that stop a process; Windows has only some of them."""
 
 
 @dataclass
@@ -43,7 +45,6 @@ def deferred(until: str | None) -> Iterator[Deferred]:
     True
     """
     signals = Deferred()
-    before: dict[signal.Signals, Any] = {}
 
     def keep(number: int, frame: Any) -> None:
         for one, usual in before.items():
@@ -53,16 +54,12 @@ def deferred(until: str | None) -> Iterator[Deferred]:
             with suppress(RuntimeError):  # the signal came while something else was being written
                 print(f"handful: stopping {until}; the same signal again stops at once", file=sys.stderr, flush=True)
 
-    if threading.current_thread() is threading.main_thread():
-        usual = (signal.SIG_DFL, signal.default_int_handler, terminate)
-        before = {one: signal.getsignal(one) for one in STOPPING if signal.getsignal(one) in usual}
-    try:
+    main = threading.current_thread() is threading.main_thread()
+    usual = (signal.SIG_DFL, signal.default_int_handler, terminate)
+    with handlers_kept([one for one in STOPPING if main and signal.getsignal(one) in usual]) as before:
         for one in before:
             signal.signal(one, keep)
         yield signals
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def terminate(number: int, frame: Any) -> None:
@@ -73,14 +70,13 @@ def terminate(number: int, frame: Any) -> None:
 
 
 @contextmanager
-def handlers_kept() -> Iterator[None]:
-    """A context manager that restores, at its end, the handlers of all signals that stop a process. Some libraries
-    replace these handlers.
+def handlers_kept(numbers: Iterable[signal.Signals] = EVERY) -> Iterator[dict[signal.Signals, Any]]:
+    """A context manager that gives the handlers of the signals ``numbers``, and restores them at its end. By default,
+    these are all signals that stop a process: some libraries replace their handlers.
     """
-    names = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names if hasattr(signal, name)}
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
-        yield
+        yield before
     finally:
         if threading.current_thread() is threading.main_thread():
             for number, handler in before.items():

@@ -17,7 +17,7 @@ from torch_geometric.nn import GraphConv, SAGEConv, to_hetero
 from torch_geometric.utils import subgraph, trim_to_layer
 
 import handful.pyg as ours
-from handful.pyg.operators import PYG, TORCH_SPARSE
+from handful.pyg.enabling import SCHEMAS
 
 LOADERS: dict[str, Callable[..., Any]] = {
     "NeighborLoader": lambda data, **o: ours.NeighborLoader(data, [3, 2], batch_size=16, shuffle=True, **o),
@@ -258,9 +258,9 @@ def test_spawned_workers_have_the_operators() -> None:
 
 def test_the_page_names_every_operator_and_every_loader() -> None:
     page = (Path(__file__).parents[2] / "docs" / "pyg.md").read_text(encoding="utf-8")
-    for schema in PYG:
+    for schema in SCHEMAS["pyg"]:
         assert f"`pyg::{schema.partition('(')[0]}`" in page
-    for schema in TORCH_SPARSE:
+    for schema in SCHEMAS["torch_sparse"]:
         assert schema.partition("(")[0] in page
     public = [name for name, value in vars(ours).items() if callable(value) and not name.startswith("_")]
     assert "NeighborLoader" in public

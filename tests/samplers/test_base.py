@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError, dataclass, fields
 from pathlib import Path
 from threading import Barrier
@@ -31,7 +33,7 @@ from handful.adjacency import Adjacency
 from handful.batch import training_sample
 from handful.kernels.threads import get_threads, set_threads
 from handful.samplers import Sampler, base, make_sampler, register, sampler_class, sampler_names
-from handful.samplers.base import in_chunks, in_order
+from handful.samplers.base import in_batches, per_graph
 from handful.samplers.induced import induced_adjacency
 from handful.trim import trim
 
@@ -170,17 +172,21 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 @given(st.integers(0, 40), st.integers(1, 12))
-def test_chunks_are_full_but_the_last_and_keep_the_order(count: int, size: int) -> None:
+def test_batches_are_full_but_the_last_and_keep_the_order(count: int, size: int) -> None:
     nodes = np.arange(count)[::-1]
-    chunks = in_chunks(nodes, size)
-    assert [node for chunk in chunks for node in chunk] == nodes.tolist()
-    assert all(len(chunk) == size for chunk in chunks[:-1])
-    assert len(chunks) == -(-count // size)
+    drawn = list(in_batches(nodes, size, lambda step, batch: (step, batch)))
+    assert [node for _, batch in drawn for node in batch] == nodes.tolist()
+    assert all(len(batch) == size for _, batch in drawn[:-1])
+    assert [step for step, _ in drawn] == list(range(-(-count // size)))
 
 
-@pytest.mark.parametrize("steps", [0, 1, 7])
-def test_draws_come_in_order_whatever_the_threads(threads: int, steps: int) -> None:
-    assert list(in_order(lambda step: step * step, steps)) == [step * step for step in range(steps)]
+def steps(count: int, draw: Callable[[int], Any]) -> Iterator[Any]:
+    return in_batches(np.arange(count), 1, lambda step, _: draw(step))
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_draws_come_in_order_whatever_the_threads(threads: int, count: int) -> None:
+    assert list(steps(count, lambda step: step * step)) == [step * step for step in range(count)]
 
 
 def test_as_many_are_drawn_at_once_as_there_are_threads(threads: int) -> None:
@@ -190,14 +196,14 @@ def test_as_many_are_drawn_at_once_as_there_are_threads(threads: int) -> None:
         together.wait()
         return step
 
-    assert list(in_order(draw, 2 * threads)) == list(range(2 * threads))
+    assert list(steps(2 * threads, draw)) == list(range(2 * threads))
 
 
 def test_nothing_is_drawn_before_it_is_asked_for(threads: int) -> None:
     drawn: list[int] = []
-    steps = in_order(lambda step: drawn.append(step) or step, 3 * threads)
+    coming = steps(3 * threads, lambda step: drawn.append(step) or step)
     assert drawn == []
-    assert next(steps) == 0
+    assert next(coming) == 0
     assert sorted(drawn) == list(range(threads))
 
 
@@ -208,7 +214,21 @@ def test_an_error_in_a_draw_is_raised(threads: int) -> None:
         return step
 
     with pytest.raises(KeyError, match="lost"):
-        list(in_order(draw, 4))
+        list(steps(4, draw))
+
+
+def test_the_last_result_is_kept_for_every_graph_and_goes_with_it(medium: Graph) -> None:
+    made: list[int] = []
+    once = per_graph(lambda graph, number: made.append(number) or np.full(3, number))
+    other = medium.replace(name="other")
+    for graph, number in ((medium, 1), (other, 1), (medium, 1), (medium, 2), (other, 1), (medium, 1)):
+        assert once(graph, number).tolist() == [number] * 3
+    assert made == [1, 1, 2, 1]
+    kept, forgotten = weakref.ref(once(other, 1)), weakref.ref(other)
+    del other, graph
+    gc.collect()
+    assert forgotten() is None
+    assert kept() is None
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.0, "3", None, True, float("nan"), (3,), 2**31])

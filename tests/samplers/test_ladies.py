@@ -112,7 +112,7 @@ def test_layers_draw_their_own_nodes_and_keep_the_batch_alone(medium: Graph) -> 
     """The original's union: a layer's sources are its budget and the batch, however many layers are above."""
     sampler = Ladies((20, 20, 20), 16)
     chosen = medium.train_nodes[:16]
-    drawn = sampler.draw(weighted_csr(medium), chosen.numpy(), 1, 2, 3)
+    drawn = sampler.draw(weighted_csr(medium), 1, 2, 3, chosen.numpy())
     for layer in drawn:
         assert torch.equal(layer.nodes[:16], chosen)
         assert len(layer.nodes) <= 20 + 16

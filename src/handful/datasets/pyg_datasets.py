@@ -24,7 +24,7 @@ from handful.convert import from_pyg, split_fields, unused
 from handful.datasets.prepared import Built, prepared, prepared_splits
 from handful.datasets.registry import Query, Source
 from handful.datasets.splits import draw_split
-from handful.errors import DatasetError, GraphError, blaming, needing, readable, unknown
+from handful.errors import DatasetError, GraphError, blaming, needing, readable, require_name
 from handful.graph import MASKS, Graph
 
 ROC_AUC = ("minesweeper", "tolokers", "questions")
@@ -59,8 +59,7 @@ def _load(query: Query) -> Graph:
 def _build(home: Path, kind: str, name: str) -> Built:
     with needing("data sets of PyG need PyG: pip install torch_geometric", DatasetError):
         from torch_geometric import datasets
-    if kind not in datasets.__all__:
-        raise DatasetError(unknown("data set in PyG", kind, datasets.__all__))
+    require_name("data set in PyG", kind, datasets.__all__, DatasetError)
     cls: Any = getattr(datasets, kind)
     takes = inspect.signature(cls.__init__).parameters
     if "name" in takes and not name:

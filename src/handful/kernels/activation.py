@@ -56,7 +56,8 @@ def batch_norm_act(
                 running_mean.lerp_(stats[0].to(running_mean.dtype), momentum)
                 running_var.lerp_((stats[1] * (len(x) / (len(x) - 1))).to(running_var.dtype), momentum)
     else:
-        assert running_mean is not None and running_var is not None
+        assert running_mean is not None
+        assert running_var is not None
         stats = torch.stack([running_mean, running_var]).double()
     return _BatchNormAct(p, seed, eps, stats, training)(x, weight, bias)
 

@@ -183,7 +183,7 @@ def _map(function: Any, x: Tensor, *args: Tensor | None, whole: bool = False, **
     """A new matrix with the shape and dtype of ``x``, which ``function`` fills tile by tile."""
     out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if x.numel():
-        size = _whole(x) if whole else _part(x)
+        size = _tile(x, whole)
         grid = triton.cdiv(len(x), size["ROWS"]), triton.cdiv(x.shape[1], size["COLUMNS"])
         function[grid](*(arg if arg is None else arg.contiguous() for arg in args), out, *x.shape, **size, **options)
     return out
@@ -194,22 +194,17 @@ def _block_sums(function: Any, x: Tensor, *args: Tensor, whole: bool = False, **
     blocks = triton.cdiv(len(x), BLOCK)
     sums = x.new_zeros(2, blocks, x.shape[1], dtype=wide_dtype(x))
     if x.numel():
-        size = _whole(x) if whole else _part(x)
+        size = _tile(x, whole)
         grid = blocks, triton.cdiv(x.shape[1], size["COLUMNS"])
         function[grid](*args, sums, *x.shape, blocks, BLOCK=BLOCK, **size, **options)
     return sums.double()
 
 
-def _part(x: Tensor) -> dict[str, Any]:
-    """The shape of a tile that has only some of the columns."""
-    columns = min(COLUMNS, triton.next_power_of_2(x.shape[1]))
-    return {"ROWS": ROWS, "COLUMNS": columns, "WIDE": triton_type(wide_dtype(x))}
-
-
-def _whole(x: Tensor) -> dict[str, Any]:
-    """The shape of a tile that has whole rows. If the rows are wide, the tile has fewer rows."""
-    columns = triton.next_power_of_2(x.shape[1])
-    return _part(x) | {"ROWS": max(1, min(ROWS, ROWS * COLUMNS // columns)), "COLUMNS": columns}
+def _tile(x: Tensor, whole: bool) -> dict[str, Any]:
+    """The shape of a tile: some columns or, if ``whole``, all columns. If the tile is wide, it has fewer rows."""
+    columns = triton.next_power_of_2(x.shape[1] if whole else min(COLUMNS, x.shape[1]))
+    rows = max(1, min(ROWS, ROWS * COLUMNS // columns))
+    return {"ROWS": rows, "COLUMNS": columns, "WIDE": triton_type(wide_dtype(x))}
 
 
 def _drop(p: float) -> dict[str, Any]:

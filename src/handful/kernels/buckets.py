@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from handful.kernels.csr import Array, counting_sort
+from handful.kernels.csr import Array, counting_sort, starts
 from handful.kernels.hashing import mix
 from handful.kernels.threads import even_ranges, get_threads, kernel, over_rows, run
 
@@ -65,17 +65,16 @@ def in_buckets(
     """
     ranges = even_ranges(len(rows), get_threads() if len(rows) > 20_000 else 1) or [(0, 0)]
     counted = np.array(run(_count, ranges, rows, columns, bound, base, shift, buckets, both))
-    bad = counted[:, -1]
+    bad, counts = counted[:, -1], counted[:, :-1]
     if bad.any():
         return np.empty((0, 2), rows.dtype), np.zeros(buckets + 1, np.int64), int(bad[bad > 0].min()) - 1
     # In each bucket, a piece writes behind the earlier pieces, so the order of the edges stays.
-    ends = np.cumsum(counted[:, :-1].T.reshape(-1)).reshape(buckets, len(ranges)).T
-    cursor = np.ascontiguousarray(ends - counted[:, :-1])
-    starts = np.append(cursor[0], ends[-1, -1])
-    out = np.empty((int(starts[-1]), 2), rows.dtype)
+    first = starts(counts.sum(axis=0))
+    cursor = first[:-1] + np.cumsum(counts, axis=0) - counts
+    out = np.empty((int(first[-1]), 2), rows.dtype)
     pieces = [(*ends, own) for ends, own in zip(ranges, cursor, strict=True)]
     run(_scatter, pieces, rows, columns, base, shift, both, out)
-    return out, starts, -1
+    return out, first, -1
 
 
 @kernel

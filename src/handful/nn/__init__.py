@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, require_name, unknown
 from handful.nn.backbone import parameter_count as parameter_count
 from handful.nn.gat import GAT as GAT
 from handful.nn.gcn import GCN as GCN
@@ -32,8 +32,7 @@ def model_defaults(name: str) -> dict[str, Any]:
     >>> model_defaults("graphland-sage")
     {'hidden': 512, 'layers': 3, 'dropout': 0.2}
     """
-    if name not in MODELS:
-        raise HandfulError(unknown("model", name, MODELS))
+    require_name("model", name, MODELS)
     return {option: parameter.default for option, parameter in declared_options(MODELS[name]).items()}
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
-from functools import partial
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar
+from functools import partial, wraps
+from typing import Annotated, Any, ClassVar, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
-from handful.errors import HandfulError, SamplerError, unknown
+from handful.errors import HandfulError, SamplerError, require_name, unknown
 from handful.graph import Graph
 from handful.kernels.threads import get_threads, run
 from handful.settings import Range, check_fields
@@ -165,8 +166,7 @@ def sampler_names() -> list[str]:
 
 def sampler_class(name: str) -> type[Sampler]:
     """The class of the sampler ``name``."""
-    if name not in _REGISTER:
-        raise SamplerError(unknown("sampler", name, _REGISTER))
+    require_name("sampler", name, _REGISTER, SamplerError)
     return _REGISTER[name]
 
 
@@ -186,26 +186,45 @@ def make_sampler(name: str, **options: Any) -> Sampler:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
-def in_chunks(nodes: np.ndarray, size: int) -> list[np.ndarray]:
-    """Split ``nodes`` into pieces of ``size``; the last piece may be smaller.
+def in_batches(nodes: np.ndarray, size: int, draw: Callable[[int, np.ndarray], T]) -> Iterator[T]:
+    """Split ``nodes`` into batches of ``size``; the last batch may be smaller. Yield ``draw(step, batch)`` for every
+    batch, in order. Several batches are drawn in parallel, one per thread.
 
-    >>> [chunk.tolist() for chunk in in_chunks(np.arange(5), 2)]
-    [[0, 1], [2, 3], [4]]
+    >>> list(in_batches(np.arange(5), 2, lambda step, batch: (step, batch.tolist())))
+    [(0, [0, 1]), (1, [2, 3]), (2, [4])]
     """
-    return [nodes[lo : lo + size] for lo in range(0, len(nodes), size)]
-
-
-def in_order(draw: Callable[[int], T], steps: int) -> Iterator[T]:
-    """Yield ``draw(step)`` for every step, in order. Several steps run in parallel, one per thread.
-
-    >>> list(in_order(lambda step: step * step, 4))
-    [0, 1, 4, 9]
-    """
+    batches = [(step, nodes[lo : lo + size]) for step, lo in enumerate(range(0, len(nodes), size))]
     threads = get_threads()
-    for lo in range(0, steps, threads):
-        yield from run(draw, [(step,) for step in range(lo, min(lo + threads, steps))])
+    for first in range(0, len(batches), threads):
+        yield from run(draw, batches[first : first + threads])
+
+
+def per_graph(compute: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph, P], T]:
+    """Make a function that keeps its last result for every graph, as long as the graph exists.
+
+    ``compute(graph, ...)`` is called again only if the other arguments have changed.
+
+    >>> calls = []
+    >>> once = per_graph(lambda graph, number: calls.append(number))
+    >>> graph = Graph.from_edge_index([[0, 1], [1, 0]])
+    >>> for number in (1, 1, 2):
+    ...     once(graph, number)
+    >>> calls
+    [1, 2]
+    """
+    known: WeakKeyDictionary[Graph, tuple[object, T]] = WeakKeyDictionary()
+
+    @wraps(compute)
+    def kept(graph: Graph, /, *args: P.args, **options: P.kwargs) -> T:
+        last = known.get(graph)
+        if last is None or last[0] != (args, options):
+            last = known[graph] = (args, options), compute(graph, *args, **options)
+        return last[1]
+
+    return kept
 
 
 def check_options(sampler: Sampler) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import ClassVar, NamedTuple
-from weakref import WeakKeyDictionary
 from zipfile import BadZipFile
 
 import numpy as np
@@ -20,10 +19,8 @@ from handful.files import home, write_aside
 from handful.graph import Graph
 from handful.kernels.csr import row_of_edge
 from handful.random import generator
-from handful.samplers.base import Deal, Sampler, Size, check_options, register
+from handful.samplers.base import Deal, Sampler, Size, check_options, per_graph, register
 from handful.samplers.induced import dealt_samples, part_dtype
-
-_known: WeakKeyDictionary[Graph, dict[int, Partition]] = WeakKeyDictionary()
 
 
 @register("cluster")
@@ -88,20 +85,18 @@ class Partition(NamedTuple):
     seconds: float
 
 
+@per_graph
 def partition(graph: Graph, clusters: int) -> Partition:
     """The METIS clusters of a graph, computed once per topology and cached on disk with the time that METIS took."""
     if clusters > graph.num_nodes:
         raise SamplerError(f"cannot cut {graph.num_nodes} nodes into {clusters} clusters: use fewer clusters")
-    known = _known.setdefault(graph, {})
-    if clusters not in known:
-        path = home() / "partitions" / f"{graph.checksum}-metis-{clusters}.npz"
-        kept = _read(path, graph.num_nodes, clusters)
-        if kept is None:
-            began = perf_counter()
-            kept = Partition(metis(graph, clusters), perf_counter() - began)
-            _write(path, kept)
-        known[clusters] = kept
-    return known[clusters]
+    path = home() / "partitions" / f"{graph.checksum}-metis-{clusters}.npz"
+    kept = _read(path, graph.num_nodes, clusters)
+    if kept is None:
+        began = perf_counter()
+        kept = Partition(metis(graph, clusters), perf_counter() - began)
+        _write(path, kept)
+    return kept
 
 
 def metis(graph: Graph, clusters: int) -> np.ndarray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -16,10 +16,8 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.layerwise import Csr, Layer, layer, transition
 from handful.random import derive_seed, generator
-from handful.samplers.base import Sampler, Size, check_options, in_chunks, in_order, register
+from handful.samplers.base import Sampler, Size, check_options, in_batches, per_graph, register
 from handful.samplers.induced import weighted_csr
-
-_operators: WeakKeyDictionary[Graph, Adjacency] = WeakKeyDictionary()
 
 
 @register("ladies")
@@ -59,18 +57,12 @@ class Ladies(Sampler):
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
         order = generator(seed, epoch).permutation(graph.train_nodes.cpu().numpy())
-        chunks, edges = in_chunks(order, self.batch_size), weighted_csr(graph)
-        for drawn in in_order(lambda step: self.draw(edges, chunks[step], seed, epoch, step), len(chunks)):
+        for drawn in in_batches(order, self.batch_size, partial(self.draw, weighted_csr(graph), seed, epoch)):
             layers = tuple(rectangle(layer) for layer in reversed(drawn))
             yield Sample(drawn[-1].nodes, layers, torch.arange(layers[-1].num_targets)).to(graph.device)
 
     def operator(self, graph: Graph) -> Adjacency:
-        """The matrix P, the row-normalised A + I, on the full graph."""
-        if graph not in _operators:
-            indptr, indices, weight = transition(weighted_csr(graph))
-            full = Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True)
-            _operators[graph] = full.to(graph.device)
-        return _operators[graph]
+        return transition_adjacency(graph)
 
     def for_depth(self, layers: int) -> Self:
         if len(self.budget) == 1:
@@ -80,13 +72,20 @@ class Ladies(Sampler):
             raise SamplerError(f"{counts}: make them equal, or give one number for all")
         return self
 
-    def draw(self, edges: Csr, batch: np.ndarray, seed: int, epoch: int, step: int) -> list[Layer]:
+    def draw(self, edges: Csr, seed: int, epoch: int, step: int, batch: np.ndarray) -> list[Layer]:
         """Draw the layers of one step, starting from the targets ``batch``. ``edges`` are the edges of the graph."""
         layers: list[Layer] = []
         for depth, budget in enumerate(self.budget):
             above = layers[-1].nodes.numpy() if layers else batch
             layers.append(layer(edges, above, len(batch), budget, derive_seed(seed, epoch, step, depth)))
         return layers
+
+
+@per_graph
+def transition_adjacency(graph: Graph) -> Adjacency:
+    """The matrix P, the row-normalised A + I, on the full graph."""
+    indptr, indices, weight = transition(weighted_csr(graph))
+    return Adjacency(indptr, indices, graph.num_nodes, weight, normalized=True).to(graph.device)
 
 
 def rectangle(drawn: Layer) -> Adjacency:

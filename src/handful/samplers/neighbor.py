@@ -15,7 +15,7 @@ from handful.errors import SamplerError
 from handful.graph import Graph
 from handful.kernels.neighbors import Neighborhood, sample
 from handful.random import derive_seed, generator
-from handful.samplers.base import Fanout, Sampler, Size, check_options, in_chunks, in_order, register
+from handful.samplers.base import Fanout, Sampler, Size, check_options, in_batches, register
 from handful.trim import trim
 
 
@@ -76,9 +76,10 @@ class Neighbors(Sampler):
         return self._samples(graph, seeds, lambda step: derive_seed(seed, step))
 
     def _samples(self, graph: Graph, seeds: np.ndarray, key: Callable[[int], int]) -> Iterator[Sample]:
-        chunks = in_chunks(seeds, self.batch_size)
-        drawn = in_order(lambda step: sample(*graph.topology, chunks[step], self.fanout, key(step)), len(chunks))
-        for around in drawn:
+        def draw(step: int, batch: np.ndarray) -> Neighborhood:
+            return sample(*graph.topology, batch, self.fanout, key(step))
+
+        for around in in_batches(seeds, self.batch_size, draw):
             nodes = torch.from_numpy(around.nodes).to(graph.device)
             targets = torch.arange(int(around.met[0]), device=graph.device)
             whole = Sample(nodes, (union(graph, around),), targets, hops=tuple(around.met.tolist()))

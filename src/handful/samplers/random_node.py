@@ -131,7 +131,8 @@ def deal(n: int, m: int, rng: np.random.Generator, drop_last: bool = False) -> n
 def strata(graph: Graph) -> np.ndarray:
     """The class of each training node, and -1 for every other node."""
     graph.require_training()
-    assert graph.y is not None and graph.train_mask is not None
+    assert graph.y is not None
+    assert graph.train_mask is not None
     if graph.kind not in ("binary", "multiclass"):
         raise SamplerError(f"stratified parts need classes, and the labels of {graph.name} are {graph.kind}")
     return torch.where(graph.train_mask, graph.y, -1).cpu().numpy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -17,12 +16,11 @@ from handful.kernels.csr import row_of_edge
 from handful.kernels.subgraph import induced
 from handful.kernels.walks import walk
 from handful.random import derive_seed, generator
-from handful.samplers.base import Sampler, Size, check_options, register
+from handful.samplers.base import Sampler, Size, check_options, per_graph, register
 from handful.samplers.induced import induced_adjacency
 
 MOST_VISITS = 1 << 28
 """The maximum number of node visits per step. There is a maximum, since a step keeps all visits in memory."""
-_known: WeakKeyDictionary[Graph, tuple[object, Counts]] = WeakKeyDictionary()
 
 
 @register("saint")
@@ -63,7 +61,7 @@ class RandomWalks(Sampler):
             raise SamplerError(f"{self.roots} walks of {self.length} steps make over {MOST_VISITS:,} visits: use fewer")
 
     def sample(self, graph: Graph, seed: int, epoch: int) -> Iterator[Sample]:
-        counts = self.counts(graph, seed) if self.normalize else None
+        counts = presample(graph, self, seed) if self.normalize else None
         for step in range(max(1, graph.num_nodes // (self.roots * self.length))):
             nodes = self.visited(graph, seed, epoch, step)
             if counts is None:
@@ -83,13 +81,6 @@ class RandomWalks(Sampler):
         roots = generator(*keys).integers(0, graph.num_nodes, self.roots)
         return walk(*graph.topology, roots, self.length, derive_seed(*keys))
 
-    def counts(self, graph: Graph, seed: int) -> Counts:
-        """The counts of pre-sampling, computed once per graph and seed."""
-        key = (self, seed)
-        if graph not in _known or _known[graph][0] != key:
-            _known[graph] = key, presample(self, graph, seed)
-        return _known[graph][1]
-
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -100,7 +91,8 @@ class Counts:
     edges: np.ndarray
 
 
-def presample(sampler: RandomWalks, graph: Graph, seed: int) -> Counts:
+@per_graph
+def presample(graph: Graph, sampler: RandomWalks, seed: int) -> Counts:
     """Sample subgraphs until they contain ``coverage`` · |V| nodes in total, and count how often each node and edge
     occurs.
     """

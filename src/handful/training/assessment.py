@@ -206,7 +206,8 @@ def best_threshold(outputs: Tensor, graph: Graph) -> float:
     >>> round(best_threshold(torch.tensor([[-3.0], [-1.0], [-2.0], [1.0]]), graph), 3)
     0.194
     """
-    assert graph.y is not None and graph.val_mask is not None
+    assert graph.y is not None
+    assert graph.val_mask is not None
     positive = int(graph.positive or 0)
     p = Decision("binary").values(outputs.double().cpu())[:, positive].numpy()
     is_positive = graph.y[graph.val_mask].eq(positive).cpu().numpy()
@@ -292,25 +293,19 @@ def assess(
     return assessment(outputs, graph, replace(Decision.on(graph), threshold=threshold))
 
 
-def average(outputs: Sequence[Tensor], kind: Kind) -> Tensor:
-    """Combine the outputs of several models into outputs ``(N, outputs)`` whose probabilities are the mean of the
-    models' probabilities. For a regression, average the outputs.
+def averaged(outputs: Sequence[Tensor], decision: Decision) -> Tensor:
+    """Outputs ``(N, outputs)`` for which ``decision`` gives the mean of the models' probabilities. The probabilities
+    are calibrated, and do not include the class weights of the loss. For a regression, the outputs are averaged.
 
-    >>> average([torch.tensor([[0.0]]), torch.tensor([[0.0]])], "binary")
+    >>> averaged([torch.tensor([[0.0]]), torch.tensor([[0.0]])], Decision("binary"))
     tensor([[0.]])
     """
-    if len(outputs) == 1 or kind == "regression":
-        return torch.stack(list(outputs)).mean(0)
-    mean = torch.stack([probabilities(one.double(), kind) for one in outputs]).mean(0).clamp(1e-12, 1 - 1e-12)
-    result = mean.log() if kind == "multiclass" else torch.logit(mean)
-    return (result[:, None] if kind == "binary" else result).to(outputs[0].dtype)
-
-
-def averaged(outputs: Sequence[Tensor], decision: Decision) -> Tensor:
-    """Outputs for which ``decision`` gives the mean of the models' probabilities. The probabilities are calibrated, and
-    do not include the class weights of the loss.
-    """
-    mean = average([decision.plain(one) for one in outputs], decision.kind)
+    plain, kind = [decision.plain(one) for one in outputs], decision.kind
+    mean = torch.stack(plain).mean(0)
+    if len(plain) > 1 and kind != "regression":
+        p = torch.stack([probabilities(one.double(), kind) for one in plain]).mean(0).clamp(1e-12, 1 - 1e-12)
+        result = p.log() if kind == "multiclass" else torch.logit(p)
+        mean = (result[:, None] if kind == "binary" else result).to(mean.dtype)
     return (mean - decision.plain(torch.zeros(1, mean.shape[1]))) / decision.scale
 
 
@@ -360,9 +355,7 @@ def assessment(outputs: Tensor, graph: Graph, decision: Decision) -> Assessment:
     """Assess the outputs ``(N, outputs)`` of a model. For a regression, the outputs must have the unit of the
     labels.
     """
-    graph.require_training()
-    outputs = outputs.detach().cpu()
-    graph = graph.to("cpu")
+    outputs, graph = outputs.detach().cpu(), graph.require_training().to("cpu")
     masks: dict[str, Tensor] = {name.removesuffix("_mask"): getattr(graph, name) for name in MASKS}
     there = {name: mask for name, mask in masks.items() if bool(mask.any())}
     judged_by, centred = next(name for name in ("test", "val", "train") if name in there), decision.centred(outputs)
@@ -443,11 +436,10 @@ def calibration(p: Tensor, came_true: Tensor) -> list[dict[str, float]]:
     """
     place = (p * BINS).long().clamp(0, BINS - 1)
     out = []
-    for b in range(BINS):
-        here = place == b
-        if bool(here.any()):
-            means = float(p[here].double().mean()), float(came_true[here].double().mean())
-            out.append({"confidence": means[0], "share": means[1], "nodes": int(here.sum())})
+    for interval in sorted(set(place.tolist())):
+        here = place == interval
+        means = float(p[here].double().mean()), float(came_true[here].double().mean())
+        out.append({"confidence": means[0], "share": means[1], "nodes": int(here.sum())})
     return out
 
 

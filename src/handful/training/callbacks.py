@@ -72,7 +72,6 @@ class Checksums(Callback):
 
     def __init__(self) -> None:
         self.found: dict[int, str] = {}
-        self.epoch = 0
 
     def on_start(self, loop: Loop) -> None:
         """Begin."""

@@ -207,7 +207,8 @@ def small_batch(graph: Graph, sample: Sample, share: float, width: int | None = 
 
     The features have ``width`` columns. By default, this is the number of the graph's features.
     """
-    assert graph.x is not None and graph.y is not None
+    assert graph.x is not None
+    assert graph.y is not None
 
     def part(count: int) -> int:
         return max(2, round(share * count))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from handful import ranks
 from handful.batch import Batch, Sample, make_batch
 from handful.budget import anonymous, as_bytes, show_size
-from handful.errors import HandfulError, SamplerError, unknown
+from handful.errors import HandfulError, SamplerError, require_name
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.random import derive_seed
@@ -160,7 +160,8 @@ def owner(loop: Loop) -> Callable[[int], int]:
 
 def judged_nodes(graph: Graph) -> Tensor:
     """The indices of the validation and test nodes, in ascending order."""
-    assert graph.val_mask is not None and graph.test_mask is not None
+    assert graph.val_mask is not None
+    assert graph.test_mask is not None
     return (graph.val_mask | graph.test_mask).nonzero().squeeze(1)
 
 
@@ -206,8 +207,7 @@ def stays_on_host(
     Raises:
         HandfulError: ``graph_on`` is not a value of ``GraphOn``.
     """
-    if graph_on not in get_args(GraphOn):
-        raise HandfulError(unknown("place for the graph", graph_on, get_args(GraphOn)))
+    require_name("place for the graph", graph_on, get_args(GraphOn))
     if graph_on != "auto":
         return graph_on == "host"
     free = None if graph.device == device else free_gpu(device)

@@ -139,7 +139,8 @@ class Known:
         sample = self.cut(sample)
         if not self.mean_field:
             return make_batch(self.graph, sample)
-        assert self.graph.x is not None and self.graph.y is not None
+        assert self.graph.x is not None
+        assert self.graph.y is not None
         y = self.graph.y.index_select(0, sample.nodes.index_select(0, sample.targets))
         sample, result = self.stand_in(sample)
         return self._fill(sample, result, self.graph.x, sample.nodes, y)
@@ -218,7 +219,8 @@ def know(
             saved graph.
         shared: whether each rank computes only some of the rows. At the end, every rank has all rows.
     """
-    assert graph.x is not None and isinstance(model, Stack)
+    assert graph.x is not None
+    assert isinstance(model, Stack)
     hop = model.hop
     assert hop is not None
     hops = hops_of(settings)

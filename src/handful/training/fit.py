@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from handful import ranks
 from handful.convert import from_pyg
-from handful.errors import HandfulError, RankError, SamplerError, require_kind
+from handful.errors import HandfulError, RankError, SamplerError, explaining, require_kind
 from handful.files import plain, seal, write_json
 from handful.graph import Graph
 from handful.kernels.memory import release
@@ -176,8 +176,7 @@ def _check_alike(config: dict[str, Any]) -> None:
 
 def _share_run(run: Run | None, loop: Loop) -> Run:
     """Broadcast the result and the weights of rank 0 to every rank."""
-    if ranks.size() == 1:
-        assert run is not None
+    if run is not None and ranks.size() == 1:
         return run
     kept = ranks.broadcast({} if run is None else {**run.to_json(), "history": run.history, "dir": run.dir})
     loop.model.load_state_dict(ranks.broadcast_tensors(loop.model.state_dict()))
@@ -301,7 +300,6 @@ def place(
             raise HandfulError("memory is for a graph in one place, and this one is in shards: leave it out")
         graph.to(devices[0])  # a shard stays on the CPU, and refuses other devices
         return graph, OverShards(graph, aggregate(graph) if exact else None)
-    assert graph.x is not None
     aggregates = aggregate_bytes(graph, hops_of(settings)) if exact else 0
     stays = stays_on_host(graph_on, graph, model, sampler, devices[0], loss, aggregates)
     graph = graph.to("cpu" if stays else devices[0])
@@ -319,10 +317,8 @@ def _class_weights(graph: Graph, settings: Settings, own: Sequence[float] | Tens
         raise HandfulError(f"class_weight is for classes, and the labels of {graph.name} are {graph.kind}")
     if own is None:
         return balanced_weights(graph).cpu()
-    try:
+    with explaining(f"class_weight takes a number for every class, got {own!r}", TypeError, ValueError, RuntimeError):
         weights = torch.as_tensor(own, dtype=torch.float32, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise HandfulError(f"class_weight takes a number for every class, got {own!r}") from None
     if weights.shape != (graph.num_classes,):
         raise HandfulError(f"class_weight has shape {tuple(weights.shape)} for {graph.num_classes} classes")
     if not bool((weights >= 0).all() & weights.isfinite().all() & (weights > 0).any()):
@@ -379,13 +375,12 @@ def _config(loop: Loop, device: Devices, record: Mapping[str, Any] | None, own: 
 
 def _read_ended(loop: Loop, folder: RunFolder) -> Run:
     """Read the result of a finished run, and load the best weights into the model."""
-    run = folder.run()
     if not folder.model.exists() and folder.checkpoint.exists():
         restore_checkpoint(loop, folder)
         loop.model.load_state_dict(loop.best_weights)
         save_model(loop.model, folder.model)
     load_weights(loop.model, folder.model)
-    return replace(run, model=loop.model)
+    return replace(folder.run(), model=loop.model)
 
 
 def _finish(loop: Loop, folder: RunFolder | None) -> Run:

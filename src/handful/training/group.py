@@ -29,15 +29,13 @@ class Group:
     def __init__(self, model: nn.Module) -> None:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.count = 0
-        self.alone = ranks.size() == 1
-        if not self.alone:
-            self.statistics = Statistics(model)
+        self.statistics = None if ranks.size() == 1 else Statistics(model)
 
     def add(self, place: int) -> None:
         """Record a batch after its backward pass; ``place`` is its index within the step."""
         self.count += 1
-        if not self.alone:
-            self.statistics.take(place)
+        if self.statistics is not None:
+            self.statistics.found[place] = self.statistics.take()
 
     def mean(self, places: int) -> int:
         """Replace the gradients by their mean over the batches of the step, and return the number of batches that were
@@ -47,8 +45,8 @@ class Group:
             places: the number of batches in the step, including skipped batches.
         """
         count, self.count = self.count, 0
-        if not self.alone:
-            count = self._sum_over_ranks(count, places)
+        if self.statistics is not None:
+            count = self._sum_over_ranks(self.statistics, count, places)
         if count > 1:
             for parameter in self.parameters:
                 if parameter.grad is not None:
@@ -57,17 +55,17 @@ class Group:
 
     def close(self) -> None:
         """End the epoch: write the running statistics back to the model."""
-        if not self.alone:
+        if self.statistics is not None:
             self.statistics.close()
 
-    def _sum_over_ranks(self, count: int, places: int) -> int:
+    def _sum_over_ranks(self, statistics: Statistics, count: int, places: int) -> int:
         has = torch.tensor([count, *(p.grad is not None for p in self.parameters)], dtype=torch.float64)
-        learnt = self.statistics.collect(places)
+        learnt = statistics.collect(places)
         sums = ranks.total(torch.cat([has, learnt.view(-1)]))
         count, *reached = sums[: len(has)].int().tolist()
         if count == 0:
             return 0
-        self.statistics.learn(sums[len(has) :].view_as(learnt))
+        statistics.learn(sums[len(has) :].view_as(learnt))
         by_kind: dict[Any, list[nn.Parameter]] = defaultdict(list)
         for parameter, times in zip(self.parameters, reached, strict=True):
             if times:  # a parameter without a gradient stays without one: a zero gradient would let it decay
@@ -94,10 +92,10 @@ class Statistics:
         self.others = {n: (b, b.clone()) for n, b in model.named_buffers() if id(b) not in own}
         momenta = [[float(norm.momentum or 0.0)] * 2 * norm.num_features for norm in self.norms]
         self.momentum = torch.tensor([0.0, *chain(*momenta)], dtype=torch.float64)
-        self.found: dict[int, Tensor] = {}
-        self.kept = self._take_out()
+        self.found: dict[int, Tensor] = {}  # the contribution of each batch of this rank, by its index in the step
+        self.kept = self.take()
 
-    def _take_out(self) -> Tensor:
+    def take(self) -> Tensor:
         """Set the running statistics to 0, and return their previous values, float64 ``(1 + width,)``. The first entry
         is 1; it counts the batch.
         """
@@ -107,19 +105,12 @@ class Statistics:
             buffer.zero_()
         return result
 
-    def take(self, place: int) -> None:
-        """Store the contribution of the batch with index ``place`` in the step."""
-        self.found[place] = self._take_out()
-
     def collect(self, places: int) -> Tensor:
         """The contributions of all batches of this rank, ``(places, 1 + width)``. Each row is a 1 followed by the
         contribution; rows of other ranks' batches are 0.
         """
-        learnt = torch.zeros(places, len(self.kept), dtype=torch.float64)
-        for place, result in self.found.items():
-            learnt[place] = result
-        self.found = {}
-        return learnt
+        nothing = torch.zeros_like(self.kept)
+        return torch.stack([self.found.pop(place, nothing) for place in range(places)])
 
     def learn(self, learnt: Tensor) -> None:
         """Update the running statistics with the contributions of all ranks, in the order of the batches."""

@@ -19,6 +19,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from handful import ranks
 from handful.batch import Batch
 from handful.errors import DivergedError, HandfulError
+from handful.files import plain
 from handful.graph import Graph
 from handful.nn.network import Network
 from handful.random import derive_seed
@@ -273,15 +274,8 @@ def note(loop: Loop, val: float, test: float) -> dict[str, Any]:
         loop.stop()
     if isinstance(loop.scheduler, ReduceLROnPlateau):
         loop.scheduler.step(val)
-    line: dict[str, Any] = {
-        "epoch": loop.epoch,
-        "steps": loop.steps,
-        "loss": loop.loss,
-        "val": val,
-        "test": test,
-        "seconds": loop.seconds,
-        "train_seconds": loop.train_seconds,
-    }
-    line = {k: v if math.isfinite(v) else None for k, v in line.items()}
+    counts = {name: getattr(loop, name) for name in ("epoch", "steps", "loss")}
+    times = {"seconds": loop.seconds, "train_seconds": loop.train_seconds}
+    line: dict[str, Any] = plain({**counts, "val": val, "test": test, **times})
     loop.history.append(line)
     return line

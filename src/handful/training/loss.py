@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from handful.errors import HandfulError, first_line
+from handful.errors import HandfulError, explaining
 from handful.graph import Graph
 
 NodeLosses = Callable[[Tensor, Tensor], Tensor]
@@ -111,11 +111,9 @@ def losses_of(graph: Graph, own: NodeLosses | None = None) -> NodeLosses:
             outputs = pair_scores(outputs)
         if own is None:
             return usual(outputs, y)
-        try:
+        words = f"loss cannot be computed from outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}: {{}}"
+        with explaining(words, TypeError, ValueError, RuntimeError, IndexError):
             return own(outputs, y)
-        except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            shapes = f"outputs {tuple(outputs.shape)} and labels {tuple(y.shape)}"
-            raise HandfulError(f"loss cannot be computed from {shapes}: {first_line(error)}") from None
 
     return losses
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import HandfulError, first_line, require_kind
+from handful.errors import HandfulError, explaining, require_kind
 from handful.graph import Graph, Kind
 from handful.vocabulary import number, spaced
 
@@ -104,7 +104,7 @@ def class_scores(table: Tensor) -> dict[str, Tensor]:
 
 def _scored(logits: Tensor, y: Tensor) -> dict[str, Tensor]:
     guess, y = predict_classes(logits), y.long()
-    return class_scores(confusion(guess, y, 1 + int(max(int(guess.max()), int(y.max())))))
+    return class_scores(confusion(guess, y, 1 + max(1, int(guess.max()), int(y.max()))))
 
 
 def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
@@ -118,8 +118,7 @@ def balanced_accuracy(logits: Tensor, y: Tensor) -> float:
 
 def f1(logits: Tensor, y: Tensor) -> float:
     """2·TP / (2·TP + FP + FN) of the positive class; 0 if no node is positive and no node is predicted as positive."""
-    scores = _scored(logits, y)["f1"]
-    return float(scores[1].nan_to_num(0.0)) if len(scores) > 1 else 0.0
+    return float(_scored(logits, y)["f1"][1].nan_to_num(0.0))
 
 
 def macro_f1(outputs: Tensor, y: Tensor) -> float:
@@ -256,8 +255,13 @@ class Metric:
         mean, half = (np.nan if number is None else self.scale * number for number in (both["mean"], both["ci95"]))
         if np.isnan(mean):  # there are no nodes with a label
             return "–"
-        form = "{:.2f}".format if self.percent else number
-        return form(mean) + ("" if np.isnan(half) else f" ± {form(half)}")
+        return self._format(mean) + ("" if np.isnan(half) else f" ± {self._format(half)}")
+
+    def _format(self, value: float, sign: str = "") -> str:
+        """Format a value in percent with two decimals, R² with three, and an error with four significant digits."""
+        if self.percent or self.name == "r2":
+            return f"{value:{sign}.{2 if self.percent else 3}f}"
+        return number(value, sign)
 
     def with_unit(self, value: float | Mapping[str, float | None]) -> str:
         """Format a value with its unit, for use in a sentence.
@@ -273,7 +277,7 @@ class Metric:
         >>> METRICS["accuracy"].signed(0.01), METRICS["mae"].signed(-0.5)
         ('+1.00', '-0.5')
         """
-        return f"{self.scale * difference:+.2f}" if self.percent else number(difference, "+")
+        return self._format(self.scale * difference, "+")
 
     def apart(self, difference: float) -> str:
         """Format an absolute difference with its unit.
@@ -360,10 +364,8 @@ def own_metric(given: Any) -> Metric:
             y = y.to(torch.int64)  # several labels, all known
         if hasattr(given, "reset"):  # torchmetrics accumulates all earlier values
             given.reset()
-        try:
+        why = f"metric {name} cannot be computed from prediction {tuple(prediction.shape)} and y {tuple(y.shape)}: {{}}"
+        with explaining(why, TypeError, ValueError, RuntimeError, IndexError):
             return float(given(prediction, y))
-        except (TypeError, ValueError, RuntimeError, IndexError) as error:
-            shapes = f"prediction {tuple(prediction.shape)} and y {tuple(y.shape)}"
-            raise HandfulError(f"metric {name} cannot be computed from {shapes}: {first_line(error)}") from None
 
     return Metric(value, higher, name, percent=False, of_probabilities=True)

@@ -11,7 +11,7 @@ import torch
 from torch import nn, optim
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler
 
-from handful.errors import HandfulError
+from handful.errors import HandfulError, explaining
 from handful.settings import Settings
 
 T = TypeVar("T")
@@ -57,10 +57,8 @@ def _call(what: str, make: Any, kind: type[T], takes: str, *args: Any, **options
     """Call the user's function ``make``. Raise an error if the function does not take these arguments, or if its result
     is not a ``kind``.
     """
-    try:
+    with explaining(f"{what} {name_of(make)} must take {takes}: {{}}", TypeError):
         made = make(*args, **options)
-    except TypeError as error:
-        raise HandfulError(f"{what} {name_of(make)} must take {takes}: {error}") from None
     if not isinstance(made, kind):
         raise HandfulError(f"{what} {name_of(make)} must give a torch {what}, got {made!r}")
     return made

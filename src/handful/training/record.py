@@ -13,7 +13,7 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from handful.errors import HandfulError, RunError, readable
+from handful.errors import HandfulError, RunError, explaining, readable
 from handful.files import plain, read_bytes, seal, text_fingerprint, unseal, write_aside, write_json, write_text
 from handful.finding import decode
 from handful.graph import Graph, Kind, fingerprint
@@ -130,19 +130,17 @@ def hold(folder: Path) -> Iterator[Path]:
     The lock is released when the process ends, even after a crash.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lock, holder = FileLock(folder / "lock"), folder / "lock.pid"
+    holder = folder / "lock.pid"
     try:
-        lock.acquire(timeout=0)
+        held = FileLock(folder / "lock").acquire(timeout=0)
     except Timeout:
         name = holder.read_text() if holder.exists() else "another"
         raise RunError(f"{folder} is in use by process {name}: wait for it, or use another folder") from None
-    try:
+    with held:
         holder.write_text(str(os.getpid()))
         for left in folder.glob(".*.part"):
             left.unlink(missing_ok=True)
         yield folder
-    finally:
-        lock.release()
 
 
 class RunFolder:
@@ -211,27 +209,22 @@ class RunFolder:
             else:
                 self.metrics.unlink(missing_ok=True)
 
-    @contextmanager
-    def written(self, what: str) -> Iterator[None]:
+    def written(self, what: str) -> AbstractContextManager[None]:
         """A context in which the caller writes ``what`` to the folder. If a write fails, for example because the disk
         is full, the error message says whether there is a checkpoint.
         """
-        try:
-            yield
-        except (OSError, SafetensorError) as error:
-            kept = "the last checkpoint is kept" if self.checkpoint.exists() else "there is no checkpoint yet"
-            lost = f"{what} could not be written to {self.path} ({error})"
-            raise RunError(f"{lost}: {kept}; make room there, then resume") from None
+        kept = "the last checkpoint is kept" if self.checkpoint.exists() else "there is no checkpoint yet"
+        words = f"{what} could not be written to {self.path} ({{}}): {kept}; make room there, then resume"
+        return explaining(words, OSError, SafetensorError, kind=RunError)
 
     def run(self) -> Run:
         """Read the result of a finished run."""
         result = read_json(self.result)
         unknown: dict[str, Any] = {name: math.nan for name in ("val", "test") if result.get(name) is None}
-        try:
+        wanted = f"{self.result} is not a result of this version of handful: {{}}"
+        with explaining(wanted, TypeError, KeyError, kind=RunError):
             known: Run = decode(Run, {**result, **dict.fromkeys(unknown, 0.0)})
-            run = replace(known, **unknown, history=self.lines(), dir=str(self.path))
-        except (TypeError, KeyError) as error:
-            raise RunError(f"{self.result} is not a result of this version of handful: {error}") from None
+        run = replace(known, **unknown, history=self.lines(), dir=str(self.path))
         # An epoch that diverged has no evaluation.
         last = run.history[-1].get("epoch") if run.history else None
         if last != run.epochs and run.diverged is None:
@@ -259,7 +252,7 @@ def write_config(path: Path, config: Mapping[str, Any]) -> None:
         RunError: the existing configuration differs; the message shows the old and the new value of each field that
             differs.
     """
-    now = json.loads(json.dumps(plain(dict(config))))
+    now = plain(dict(config))
     if not path.exists():
         if RunFolder(path.parent).checkpoint.exists():
             raise RunError(f"{path.parent} has a checkpoint, but not its config.json: use another folder")
@@ -293,15 +286,13 @@ def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tup
     {'dropout': (0.5, 0.3)}
     """
     changed: dict[str, tuple[Any, Any]] = {}
-    for name in [*was, *(name for name in now if name not in was)]:
+    for name in {**was, **now}:
         old, new = was.get(name), now.get(name)
-        if old == new:
-            continue
         if isinstance(old, dict) and isinstance(new, dict):
             inner = differences(old, new)
             # Another sampler has other options, so the message has only its name.
             changed |= {name: inner["name"]} if "name" in inner else inner
-        else:
+        elif old != new:
             changed[name] = (old, new)
     return changed
 
@@ -405,10 +396,8 @@ def load_model(path: str | Path) -> Network:
     _, state = load_tensors(file)
     if "in_features" not in state:
         raise RunError(f"{file} does not say how its model is made: make the model, and use load_weights(model, path)")
-    try:
+    with explaining(f"{file} is not a model of this version of handful: {{}}", TypeError, KeyError, kind=RunError):
         model = make_model(state["model"], state["in_features"], state["out_features"], **state["options"])
-    except (TypeError, KeyError) as error:
-        raise RunError(f"{file} is not a model of this version of handful: {error}") from None
     load_weights(model, file)
     return model.eval()
 
@@ -435,8 +424,7 @@ def write_encoding(folder: RunFolder, graph: Graph) -> None:
     """Write the schema, the class names and the kind of labels of the graph. This file is needed to encode other graphs
     and to name predicted classes.
     """
-    names = None if graph.class_names is None else list(graph.class_names)
-    what: dict[str, Any] = {"kind": graph.kind, "class_names": names, "positive": graph.positive}
+    what: dict[str, Any] = {"kind": graph.kind, "class_names": graph.class_names, "positive": graph.positive}
     if graph.kind in ("binary", "multiclass"):
         what["balanced"] = balanced_weights(graph).tolist()
     write_json(folder.encoding, seal({"features": graph.num_features, **what, "schema": graph.schema}))

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from handful.errors import HandfulError, needing, unknown
+from handful.errors import needing, require_name
 from handful.files import write_text
 from handful.training.callbacks import Callback
 
@@ -136,6 +136,5 @@ TRACKERS: dict[str, type[Tracker]] = {kind.extra: kind for kind in (TensorBoard,
 
 def make_tracker(name: str, folder: str | Path) -> Tracker:
     """Make the tracker ``name``, which stores its files in ``folder``."""
-    if name not in TRACKERS:
-        raise HandfulError(unknown("tracker", name, TRACKERS))
+    require_name("tracker", name, TRACKERS)
     return TRACKERS[name](folder)
