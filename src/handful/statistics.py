@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 import numpy as np
+import scipy  # it imports its submodules on use: their import takes as long as training on a small graph
 from numpy.typing import ArrayLike
 
 
@@ -39,9 +40,7 @@ def student_t(share: float, freedom: int) -> float:
     >>> round(student_t(0.975, 2), 3)
     4.303
     """
-    from scipy.special import stdtrit  # imported on use: the import takes as long as training on a small graph
-
-    return float(stdtrit(freedom, share))
+    return float(scipy.special.stdtrit(freedom, share))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -64,14 +63,12 @@ def paired_t(ours: Sequence[float], theirs: Sequence[float]) -> float:
     >>> round(paired_t([2.0, 3.0, 4.0], [1.0, 1.0, 3.0]), 3)
     0.057
     """
-    from scipy.stats import ttest_rel
-
     off = np.subtract(ours, theirs)
     if len(off) < 2:
         return float("nan")
     if np.ptp(off) == 0:  # all pairs have the same difference
         return float(off[0] == 0)
-    return float(ttest_rel(ours, theirs).pvalue)
+    return float(scipy.stats.ttest_rel(ours, theirs).pvalue)
 
 
 def wilcoxon_signed(ours: Sequence[float], theirs: Sequence[float]) -> float:
@@ -80,10 +77,8 @@ def wilcoxon_signed(ours: Sequence[float], theirs: Sequence[float]) -> float:
     >>> round(wilcoxon_signed([5.0, 6.0, 7.0, 8.0, 9.0], [4.0, 4.0, 4.0, 4.0, 4.0]), 4)
     0.0625
     """
-    from scipy.stats import wilcoxon
-
     off = np.subtract(ours, theirs)
-    return float(wilcoxon(off).pvalue) if off.any() else 1.0
+    return float(scipy.stats.wilcoxon(off).pvalue) if off.any() else 1.0
 
 
 def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
@@ -97,10 +92,8 @@ def mean_ranks(scores: ArrayLike, highest: bool = True) -> np.ndarray:
     >>> mean_ranks([[0.9, 0.8, 0.7], [0.5, 0.6, 0.5]]).tolist()
     [1.75, 1.5, 2.75]
     """
-    from scipy.stats import rankdata
-
     scores = np.asarray(scores, float)
-    return np.asarray(rankdata(-scores if highest else scores, axis=1).mean(0))
+    return np.asarray(scipy.stats.rankdata(-scores if highest else scores, axis=1).mean(0))
 
 
 def friedman(scores: ArrayLike) -> float:
@@ -111,9 +104,7 @@ def friedman(scores: ArrayLike) -> float:
     >>> friedman([[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]]) < 0.05
     True
     """
-    from scipy.stats import friedmanchisquare
-
-    return float(friedmanchisquare(*np.asarray(scores, float).T).pvalue)
+    return float(scipy.stats.friedmanchisquare(*np.asarray(scores, float).T).pvalue)
 
 
 def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> float:
@@ -125,7 +116,5 @@ def critical_difference(methods: int, data_sets: int, alpha: float = 0.05) -> fl
     >>> round(critical_difference(4, 14), 2)  # Demšar's example: 2.569·√(4·5/(6·14)) = 1.25
     1.25
     """
-    from scipy.stats import studentized_range
-
-    q = float(studentized_range.ppf(1 - alpha, methods, np.inf)) / sqrt(2)
+    q = float(scipy.stats.studentized_range.ppf(1 - alpha, methods, np.inf)) / sqrt(2)
     return q * sqrt(methods * (methods + 1) / (6 * data_sets))

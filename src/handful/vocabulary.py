@@ -1,87 +1,37 @@
-"""The display names of methods, models, optimisers and the terms of the theory; and the paper's seeds."""
+"""The display names of methods, models, optimisers and the terms of the theory, from ``vocabulary.toml``; and the
+paper's seeds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 PAPER_SEEDS = (42, 123, 456, 789, 101112)
-DATASETS = (
-    *("debian", "synthetic"),
-    *("ogbn-arxiv", "ogbn-products", "ogbn-proteins", "ogbn-papers100M", "pokec"),
-    *("hm-categories", "pokec-regions", "web-topics", "tolokers-2", "city-reviews", "artnet-exp", "web-fraud"),
-    *("hm-prices", "avazu-ctr", "city-roads-M", "city-roads-L", "twitch-views", "artnet-views", "web-traffic"),
-    "pyg:…",
-)
+_TABLES: dict[str, Any] = tomllib.loads((files("handful") / "vocabulary.toml").read_text(encoding="utf-8"))
+DATASETS: tuple[str, ...] = tuple(_TABLES["datasets"])
 """The names of data sets. A name that ends in ``:…`` is a family of data sets."""
-METHODS = {
-    "full": "Full graph",
-    "neighbor": "Neighbour sampling",
-    "cluster": "ClusterGCN",
-    "saint": "GraphSAINT",
-    "ladies": "LADIES",
-    "rns": "RNS",
-    "rns-mean-field": "RNS + mean field",
-    "rns-labels": "RNS + mean field + labels",
-}
+METHODS: dict[str, str] = _TABLES["methods"]
 """The display names of the methods, in the order of the paper's tables; methods that are not in the paper come last."""
-MODELS = {
-    "gcn": "GCN",
-    "sage": "GraphSAGE",
-    "gat": "GAT",
-    "sgformer": "SGFormer",
-    "graphland-sage": "GraphLand's GraphSAGE",
-}
-REGIMES = {"full": "Full graph", "rns-no-batch": "RNS (no batch)", "rns": "RNS"}
-OPTIMIZERS = {"sgd": "SGD", "sgdm": "SGD+M", "adam": "Adam", "adamw": "AdamW"}
-TERMS = {
-    "bias": "Bias |L_full − L̄|",
-    "loss_variance": "Variance of losses",
-    "R": "Variance of gradients R(w)",
-    "grad_norm_sq": "Gradient norm ‖∇L̄‖²",
-    "adam_R": "R(w) in Adam's metric",
-    "adam_norm": "‖∇L̄‖² in Adam's metric",
-    "alpha_error": "Error of exponent |α − α_full|",
-}
+MODELS: dict[str, str] = _TABLES["models"]
+REGIMES: dict[str, str] = _TABLES["regimes"]
+OPTIMIZERS: dict[str, str] = _TABLES["optimizers"]
+TERMS: dict[str, str] = _TABLES["terms"]
 """The display names of the terms of the implicit objective, and of the error of the degree exponent."""
-STRUCTURE = {
-    "edges": "edges of a part",
-    "average_degree": "average degree",
-    "isolated": "isolated nodes",
-    "components": "components",
-    "largest_component": "largest component (nodes)",
-    "diameter": "diameter (lower bound)",
-    "average_distance": "average distance",
-    "homophily": "homophily",
-}
-FLOWS = {
-    "sgd": {
-        "modified": "L̄ + α/4·‖∇L̄‖² + α/4·R",
-        "unmodified": "L̄ alone",
-        "appendix_coefficient": "L̄ + m·α/4·(‖∇L̄‖² + R)",
-    },
-    "sgdm": {
-        "modified": "L̄ + c·‖∇L̄‖² + α/4·ρ·R, c = α/4·(1+β)/(1−β)",
-        "unmodified": "L̄ alone",
-        "one_factor": "L̄ + c·(‖∇L̄‖² + R)",
-        "mean_alone": "L̄ + c·‖∇L̄‖²",
-    },
-    "adam": {"modified": "the corrected flow", "unmodified": "the plain one"},
-}
+STRUCTURE: dict[str, str] = _TABLES["structure"]
+FLOWS: dict[str, dict[str, str]] = _TABLES["flows"]
 """The display names of the gradient flows that are compared with the mean trajectory of an optimiser."""
-SPEEDUPS = {
-    "epoch": "Epoch time",
-    "epochs": "Epochs to target",
-    "start": "Time to target",
-    "nostart": "Time to target without start-up",
-}
+SPEEDUPS: dict[str, str] = _TABLES["speedups"]
+BENCHED: dict[str, str] = _TABLES["benched"]
+"""The display names of the epochs that ``handful bench epoch`` measures."""
 PARTS = "m, the number of parts"
-METRICS = {"f1": "F1", "macro_f1": "macro-F1", "roc_auc": "ROC-AUC", "r2": "R²", "mae": "MAE", "rmse": "RMSE"}
+METRICS: dict[str, str] = _TABLES["metrics"]
 """The display names of metrics for which replacing ``_`` by a space is not enough."""
 
 _NAMES = {**MODELS, **OPTIMIZERS, **REGIMES, **METHODS}
-_COLORED = ("rns", "full", "neighbor", "cluster", "saint", "ladies", "rns-labels", "rns-mean-field")
-_COLORS = {name: hue for hue, name in enumerate(_COLORED)}
+_COLORS = {name: hue for hue, name in enumerate(_TABLES["colors"])}
 PALETTE = 10
 """The number of colours in the palette of the report."""
 
@@ -136,6 +86,17 @@ def shown(value: float | None, form: str) -> str:
     ('25%', '–', '–')
     """
     return "–" if value is None or value != value else form.format(value)
+
+
+def estimate(value: Mapping[str, float], form: str) -> str:
+    """Format a mean with its 95% confidence interval. If the mean is NaN, the result is a dash. If the interval is NaN,
+    it is left out.
+
+    >>> estimate({"mean": 0.5, "ci95": 0.25}, "+.2g"), estimate({"mean": 0.5, "ci95": float("nan")}, ".3g")
+    ('+0.5 ± 0.2', '0.5')
+    """
+    half = "" if value["ci95"] != value["ci95"] else f" ± {value['ci95']:.1g}"
+    return shown(value["mean"], f"{{:{form}}}{half}")
 
 
 def spaced(name: str) -> str:

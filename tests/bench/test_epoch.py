@@ -10,7 +10,6 @@ from graphs import make_graph
 from handful import Experiment, RandomNodes
 from handful.bench import epoch as bench
 from handful.bench.epoch import (
-    LABELS,
     PIECES,
     bench_epoch,
     epoch_table,
@@ -21,6 +20,7 @@ from handful.bench.epoch import (
 )
 from handful.bench.pyg import pyg_epoch
 from handful.training import optim
+from handful.vocabulary import BENCHED
 
 pytest.importorskip("torch_geometric")
 
@@ -38,14 +38,14 @@ def test_every_way_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     result = bench_epoch(SMALL, rounds=1, say=said.append)
     assert (result["nodes"], result["parts"], result["rounds"]) == (200, 2, 1)
-    ways = [name for name in LABELS if name != "floor_bf16"]
+    ways = [name for name in BENCHED if name != "floor_bf16"]
     assert list(result["seconds"]) == ways
     assert all(seconds > 0 for seconds in result["seconds"].values())
     ratio = result["seconds"]["pyg_csr"] / result["seconds"]["handful_fp32"]
     assert result["ratio"]["pyg_csr_over_handful_fp32"] == ratio  # there was one round
     assert len(said) == 2 * len(ways)
     table = epoch_table(result)
-    assert [row[0].text for row in table.rows] == [LABELS[name] for name in ways]
+    assert [row[0].text for row in table.rows] == [BENCHED[name] for name in ways]
     assert {len(row) for row in table.rows} == {len(table.head)}
     floor = next(row for row in table.rows if row[0].text == "floor fp32")
     assert floor[2].text == "1.00"
@@ -85,19 +85,19 @@ def test_the_floor_is_products_and_nothing_else() -> None:
 
 
 def test_a_way_stands_on_the_floor_of_its_precision_where_there_is_one() -> None:
-    assert floor_of("handful_bf16", dict.fromkeys(LABELS)) == "floor_bf16"
+    assert floor_of("handful_bf16", dict.fromkeys(BENCHED)) == "floor_bf16"
     assert floor_of("handful_bf16", {"floor_fp32": 1.0}) == "floor_fp32"
-    assert floor_of("pyg_csr", dict.fromkeys(LABELS)) == "floor_fp32"
+    assert floor_of("pyg_csr", dict.fromkeys(BENCHED)) == "floor_fp32"
 
 
 def test_the_table_of_a_gpu_has_its_memory() -> None:
-    seconds = {name: float(i + 1) for i, name in enumerate(LABELS)}
+    seconds = {name: float(i + 1) for i, name in enumerate(BENCHED)}
     told: dict[str, Any] = {
         "graph": "made-up", "nodes": 10, "edges": 20, "parts": 2, "rounds": 3, "threads": 2, "device": "a GPU",
-        "seconds": seconds, "peak_bytes": dict.fromkeys(LABELS, 2**30), "pieces": {},
+        "seconds": seconds, "peak_bytes": dict.fromkeys(BENCHED, 2**30), "pieces": {},
     }  # fmt: skip
     table = epoch_table(told)
     assert {len(row) for row in table.rows} == {len(table.head)}
-    ours = table.rows[list(LABELS).index("handful_fp32")]
-    over = 3 / (1 + list(LABELS).index("floor_fp32"))
+    ours = table.rows[list(BENCHED).index("handful_fp32")]
+    over = 3 / (1 + list(BENCHED).index("floor_fp32"))
     assert [cell.text for cell in ours[1:]] == ["3.0000", f"{over:.2f}", "0.67", "1.00"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from handful.bench import loader
+from handful.bench import harness, loader
 from handful.bench.loader import bench_loader, loader_table
 from handful.errors import HandfulError
 
@@ -39,7 +39,8 @@ def test_parts_beyond_the_nodes_are_refused() -> None:
 
 def test_an_epoch_that_is_only_started_scales_all_but_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(loader, "perf_counter", lambda: clock[0])
+    for module in (loader, harness):
+        monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
 
     class Loader:
         def __len__(self) -> int:

@@ -171,3 +171,9 @@ def test_threads_are_set_when_they_are_given(count: int) -> None:
         assert get_threads() == count
     finally:
         set_threads(before)
+
+
+def test_a_check_of_an_option_that_is_not_in_the_table_is_an_error() -> None:
+    assert set(params.read_options("train", processes={"check": int})) >= {"processes", "resume"}
+    with pytest.raises(KeyError, match="proceses"):
+        params.read_options("train", proceses={"check": int})

@@ -31,19 +31,10 @@ from handful.samplers.random_node import dealing
 from handful.training.cost import graph_bytes
 from handful.training.loop import train_epoch
 from handful.training.record import environment
+from handful.vocabulary import BENCHED
 
 Epoch = Callable[[], Any]
 """A function that runs an epoch."""
-LABELS = {
-    "pyg_edge_index": "PyG, edge_index",
-    "pyg_csr": "PyG, CSR",
-    "handful_fp32": "handful fp32",
-    "handful_bf16": "handful bf16",
-    "handful_exact": "handful fp32, first hop exact",
-    "handful_mean_field": "handful fp32, mean field",
-    "floor_fp32": "floor fp32",
-    "floor_bf16": "floor bf16",
-}
 PIECES: dict[str, tuple[str, ...]] = {
     "aggregation": ("Product", "_Convolution", "sparse", "scatter", "index_select", "index_add", "gather"),
     "products": ("mm", "linear"),
@@ -76,7 +67,7 @@ def bench_epoch(experiment: Experiment, rounds: int, say: Say) -> dict[str, Any]
     }
     pieces, peaks = {}, {}
     for name, epoch in epochs.items():
-        say(f"warming up: {LABELS[name]}…")
+        say(f"warming up: {BENCHED[name]}…")
         epoch()
         if device.type == "cuda":
             peaks[name] = peak_bytes(epoch, device)
@@ -224,7 +215,7 @@ def epoch_table(result: dict[str, Any]) -> Table:
     for name, took in seconds.items():
         times = (f"{took:.4f}", f"{took / seconds[floor_of(name, seconds)]:.2f}", f"{seconds['pyg_csr'] / took:.2f}")
         last = [f"{100 * share:.0f} %" for share in pieces[name].values()] if pieces else [f"{peaks[name] / 2**30:.2f}"]
-        rows.append([LABELS[name], *times, *last])
+        rows.append([BENCHED[name], *times, *last])
     what = f"{result['graph']}: {result['nodes']:,} nodes, {result['edges']:,} edges, {result['parts']} parts"
     title = f"A training epoch on {result['device']}, {result['threads']} threads, {what}; median of {result['rounds']}"
     return text_table(title, ["", "seconds", "over its floor", "PyG CSR over it", *more], rows)

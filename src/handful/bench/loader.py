@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from time import perf_counter
 from typing import Any
 
-from handful.bench.harness import Say, measure_by_turns
+from handful.bench.harness import Say, measure_by_turns, seconds_of
 from handful.bench.pyg import require_pyg
 from handful.datasets.synthetic import BlockModel, generate
 from handful.errors import HandfulError
@@ -76,10 +77,7 @@ def bench_loader(nodes: int, edges: int, parts: list[int], rounds: int, seed: in
 
 def whole_epoch(batches: Iterable[Any]) -> float:
     """The time to iterate over all ``batches``, in seconds."""
-    start = perf_counter()
-    for batch in batches:
-        del batch  # without this, two batches would be in memory
-    return perf_counter() - start
+    return seconds_of(partial(deque, batches, maxlen=0))  # no batch is kept
 
 
 def csr_epoch(graph: Graph, m: int, seed: int) -> float:

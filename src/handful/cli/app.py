@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, NamedTuple
@@ -23,12 +25,8 @@ RENAMED = {"devices": "device", "option": "set", "sampler-option": "set", "model
 ARGUMENT = re.compile(rf"\b({'|'.join((*TableOptions.__dataclass_fields__, *SETTING_NAMES))})=(?:True|'(.*?)')")
 """An argument in a message of the library, such as ``unknown='skip'``."""
 
-GROUPS = {
-    **dict.fromkeys(("demo", "doctor", "datasets", "options"), "First steps"),
-    **dict.fromkeys(("import", "update", "info", "structure", "shard"), "Your graph"),
-    **dict.fromkeys(("train", "predict", "explain", "plan", "report"), "Train and predict"),
-    **dict.fromkeys(("compare", "parts", "tune", "diagnose", "study"), "Compare and study"),
-}
+TABLES: dict[str, Any] = tomllib.loads((files("handful.cli") / "tables.toml").read_text(encoding="utf-8"))
+GROUPS = {name: group for group, names in TABLES["groups"].items() for name in names}
 """The group under which `handful --help` lists each command."""
 
 NAMES = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda name: RENAMED.get(name, name)}

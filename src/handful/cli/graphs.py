@@ -121,12 +121,8 @@ def _of_field(field: Field[Any]) -> p.Option:
 
 
 OWN = {field.name: _of_field(field) for field in fields(TableOptions) if field.name != "strict"}
-NAMES = (*OWN, "metric")
+OWN |= p.read_options("import")
 Split = Annotated[str, typer.Option(help="Split if the table has none: `rh`, `rl`, `random:60/20/20`, `time:COLUMN`.")]
-OWN["schema"] = p.option(
-    Path, "Handling", "Run or graph whose schema is used for the tables. Default: fit a new schema."
-)
-OWN["metric"] = p.option(str, "Handling", "Metric of the graph: `accuracy`, `average_precision` or `roc_auc`.")
 
 
 @p.command("memory", name="import", more=OWN)
@@ -149,7 +145,7 @@ def import_graph(
     from handful.studies.assessed import describe_labels
 
     started = time.perf_counter()
-    named = {name: given[name] for name in NAMES if name in given}
+    named = {name: value for name, value in given.items() if name not in ("memory", "schema")}
     memory, found = given.get("memory"), find_schema(given["schema"]) if "schema" in given else None
     with console.status("reading") as status:
         rows = 0
@@ -175,7 +171,7 @@ def import_graph(
             if graph.y is not None and graph.train_mask is None and found is None:
                 graph = graph.replace(**draw_split(graph, split, seed))
             hf.save(graph, to)
-    if not graph.undirected:
+    if not graph.undirected and found is None:
         note("The graph is directed: messages follow the edges. --undirected adds the reverse of every edge.")
     if graph.train_mask is not None and (told := describe_labels(graph)):
         note(told)

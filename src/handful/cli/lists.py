@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from handful.cli.app import Answer
+from handful.cli.app import TABLES, Answer
 from handful.cli.params import DEFAULTS, Given, command, describe, sort_options
-from handful.errors import HandfulError, unknown
+from handful.errors import require_name
 from handful.finding import Table, text_table
 from handful.settings import Settings
 from handful.vocabulary import spaced
@@ -80,8 +80,7 @@ Command = Annotated[str, typer.Argument(metavar="COMMAND", help=f"Command: {', '
 @command()
 def options(of: Command = "train") -> Answer:
     """List every name for --set: settings, and options of models and samplers, with type, default and meaning."""
-    if of not in COMMANDS:
-        raise HandfulError(unknown("command with --set", of, COMMANDS))
+    require_name("command with --set", of, COMMANDS)
     rows, lines = list_options(of), []
     for owner, some in groupby(rows, lambda row: row["of"]):
         lines.append(f"of {owner}")
@@ -100,8 +99,12 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
     result: dict[tuple[str, str], dict[str, Any]] = {}
     usual, _ = sort_options({}, [], DEFAULTS[of])
 
-    def add(owner: str, thing: Any, hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-        texts = {name: text for cls in reversed(thing.__mro__) for name, text in describe(cls).items()}
+    def add(owner: str, thing: Any, defaults: Mapping[str, Any]) -> None:
+        texts: dict[str, str] = {}
+        hints: dict[str, Any] = {}
+        for cls in reversed(thing.__mro__):
+            texts |= describe(cls)
+            hints |= get_type_hints(cls.__init__)
         for name, default in defaults.items():
             default = usual.get(name, default)
             row = {"name": name, "of": owner, "takes": describe_type(hints[name]), "default": default}
@@ -109,15 +112,11 @@ def list_options(of: str = "train") -> list[dict[str, Any]]:
             same = result.setdefault((name, format_value(default)), row)
             same["of"] += f", {owner}" if same is not row else ""
 
-    add("settings", Settings, get_type_hints(Settings), vars(Settings()))
+    add("settings", Settings, vars(Settings()))
     for name, model in MODELS.items():
-        hints: dict[str, Any] = {}
-        for cls in reversed(model.__mro__):
-            hints |= get_type_hints(cls.__init__)  # type: ignore[misc]
-        add(name, model, hints, model_defaults(name))
+        add(name, model, model_defaults(name))
     for name in sampler_names():
-        sampler = sampler_class(name)
-        add(name, sampler, get_type_hints(sampler), sampler().options())
+        add(name, sampler_class(name), sampler_class(name)().options())
     return list(result.values())
 
 
@@ -146,19 +145,7 @@ def format_value(value: Any) -> str:
 
 # -- this machine -------------------------------------------------------------------------------------------------
 
-FEATURES = {
-    "pyg": ("PyG's Data, modules and loaders", "torch_geometric"),
-    "parquet": ("Parquet tables", "pyarrow"),
-    "graphland": ("the GraphLand data sets", "pyarrow", "yaml", "sklearn"),
-    "networkx": ("graphs from and to networkx", "networkx"),
-    "sklearn": ("baselines without a GNN, and scikit-learn's tools for the estimators", "sklearn"),
-    "tune": ("handful tune", "optuna", "psutil"),
-    "ray": ("--executor ray", "ray"),
-    "hub": ('open_run("USER/REPOSITORY") from the Hugging Face Hub', "huggingface_hub"),
-    "tensorboard": ("--tracker tensorboard", "tensorboard"),
-    "wandb": ("--tracker wandb", "wandb"),
-    "mlflow": ("--tracker mlflow", "mlflow"),
-}
+FEATURES: dict[str, list[str]] = TABLES["extras"]
 """For each extra of the package: the feature that it enables, and the modules that this feature needs."""
 
 

@@ -26,7 +26,7 @@ import typer
 
 import handful as hf
 from handful.budget import as_bytes
-from handful.cli.app import GROUPS, Answer, app, emit, note, records
+from handful.cli.app import GROUPS, TABLES, Answer, app, emit, note, records
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.files import place
 from handful.finding import Finding
@@ -52,8 +52,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """For each command, the defaults that differ from those of ``Settings`` and ``Experiment``."""
 DEFAULTS["plan"] = DEFAULTS["train"]
 SAMPLERS = [name for name in METHODS if not name.startswith("rns-")]
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (bool, int, float, str, Path)} | {"list": list[str]}
+"""The types of options in ``tables.toml``."""
 PANELS = ("Data", "Model", "Sampler", "Training", "Evaluation", "Execution", "Records")
-DATA, MODEL, SAMPLER, TRAINING, EVALUATION, EXECUTION, RECORDS = PANELS
 
 # -- values of options ------------------------------------------------------------------------------------------------
 
@@ -165,56 +166,52 @@ def describe(thing: Any) -> dict[str, str]:
 
 
 def option(
-    kind: Any, panel: str | None = None, help: str = "", *flags: str, check: Check | None = None, **more: Any
+    kind: Any, panel: str = "", help: str = "", flags: Sequence[str] = (), check: Check | None = None, **more: Any
 ) -> Option:
     """Make an option that commands can share. ``check`` checks its value. An option without ``help`` is hidden."""
     if check is not None:
         more["callback"] = lambda value: None if value is None else check(value)
-    return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel, hidden=not help, **more)
+    return kind | None, typer.Option(None, *flags, help=help, rich_help_panel=panel or None, hidden=not help, **more)
 
 
-def choice(what: str, names: Iterable[str], panel: str, help: str) -> Option:
-    """An option whose value is one of ``names``."""
-    return option(str, panel, help, check=check_known(what, names), autocompletion=_beginning(names))
+def read_options(table: str, **more: Mapping[str, Any]) -> dict[str, Option]:
+    """The options in a table of ``tables.toml``, by name. ``more`` has further arguments of ``option``, by the name of
+    the option, which must be in the table.
+    """
+    written = TABLES["options"][table]
+    rows = written | {name: {**written[name], **own} for name, own in more.items()}
+    return {name: option(**{**row, "kind": KINDS[row["kind"]]}) for name, row in rows.items()}
+
+
+def choice(what: str, names: Iterable[str]) -> dict[str, Any]:
+    """The arguments of an option whose value is one of ``names``."""
+    return {"check": check_known(what, names), "autocompletion": _beginning(names)}
 
 
 def _of_setting(name: str, hint: Any) -> Option:
     """Make the option for a setting. Only the most common settings have a help text; the others are hidden."""
-    panels = {"epochs": TRAINING, "lr": TRAINING, "metric": EVALUATION, "patience": EVALUATION}
-    panel = {**panels, **dict.fromkeys(RECOMMENDED, SAMPLER)}.get(name)
+    panels = {"epochs": "Training", "lr": "Training", "metric": "Evaluation", "patience": "Evaluation"}
+    panel = {**panels, **dict.fromkeys(RECOMMENDED, "Sampler")}.get(name, "")
     kind = next((kind for kind in (bool, int, float) if hint in (kind, kind | None)), str)
     help = re.sub("; None for (.*)", r". Default: \1", describe(Settings).get(name, "") if panel else "")
     return option(kind, panel, help and f"{help[0].upper()}{help[1:]}.", check=partial(check_setting, name))
 
 
-OF_MODEL = {
-    "model": choice("model", MODELS, MODEL, f"Model: `{'`, `'.join(MODELS)}`. Default: sage."),
-    "hidden": option(int, MODEL, "Width of the hidden layers, such as 256."),
-    "layers": option(int, MODEL, "Number of layers, such as 4."),
-    "dropout": option(float, MODEL, "Dropout probability, such as 0.5."),
-    "norm": option(str),
-    "residual": option(bool),
-    "input_projection": option(bool),
-    "output_projection": option(bool),
-    "heads": option(int),
-}
+OF_MODEL = read_options(
+    "model", model={**choice("model", MODELS), "help": f"Model: `{'`, `'.join(MODELS)}`. Default: sage."}
+)
 OPTIONS = {
-    "split": option(str, DATA, "Name of a split, such as `rh`, or a random split, such as `stratified:60/20/20`."),
-    "root": option(str, DATA, "Folder of the data sets. Default: $HANDFUL_HOME, or the user's cache."),
     **OF_MODEL,
-    "sampler": choice("sampler", SAMPLERS, SAMPLER, f"Sampler: `{'`, `'.join(SAMPLERS)}`. Default: rns."),
-    "parts": option(str, SAMPLER, "m, the number of parts for `rns`, such as 8. Default: 4.", check=parse_value),
     **{name: _of_setting(name, hint) for name, hint in get_type_hints(Settings).items()},
-    "seeds": option(str, TRAINING, "Comma-separated seeds, such as `1,2,3`; one run per seed.", check=parse_integers),
-    "set": option(list[str], TRAINING, "Any other option by name, such as `-s clip=1.0`; repeatable.", "--set", "-s"),
-    "device": option(str, EXECUTION, "Device: `cpu` or `cuda`; `cuda:0,cuda:1` splits the layers. Default: cpu."),
-    "memory": option(str, EXECUTION, "Memory budget, such as `8GiB`; data stay on disk. Default: none.", check=_size),
-    "threads": option(int, EXECUTION, "CPU threads, such as 8. Default: all cores.", min=1, check=_use_threads),
-    "jobs": option(int, EXECUTION, "Number of parallel runs, such as 4; times are less exact. Default: 1.", min=1),
-    "executor": choice(
-        "executor", ("local", "ray"), EXECUTION, "Where runs execute: `local` or `ray`. Default: local."
+    **read_options(
+        "shared",
+        sampler={**choice("sampler", SAMPLERS), "help": f"Sampler: `{'`, `'.join(SAMPLERS)}`. Default: rns."},
+        parts={"check": parse_value},
+        seeds={"check": parse_integers},
+        memory={"check": _size},
+        threads={"check": _use_threads},
+        executor=choice("executor", ("local", "ray")),
     ),
-    "out": option(Path, RECORDS, "Folder for the records. Default: a new folder in `runs`."),
 }
 """The options that commands share. ``--help`` shows the most common options, and `handful options` shows all."""
 OF_EXPERIMENT = ("split", "root", *OF_MODEL, *SETTING_NAMES, "seeds", "set", "device", "threads")
@@ -224,8 +221,8 @@ GRAPH_HELP = "Name of a data set (see `handful datasets`), a .npz file, a folder
 GRAPH = typer.Argument(metavar="GRAPH", help=GRAPH_HELP, callback=check_graph, autocompletion=_beginning(DATASETS))
 Graph = Annotated[str, GRAPH]
 LISTED = {"help": "Comma-separated samplers, such as `rns,neighbor`.", "callback": check_known("sampler", METHODS)}
-Samplers = Annotated[str, typer.Option(rich_help_panel=SAMPLER, **LISTED)]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel=RECORDS)]
+Samplers = Annotated[str, typer.Option(rich_help_panel="Sampler", **LISTED)]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.", rich_help_panel="Records")]
 Seed = Annotated[int, typer.Option(help="Seed of all random numbers.", min=0)]
 
 

@@ -30,17 +30,7 @@ def check_costs(text: str) -> float:
     return float(costs["fp"] / (costs["fp"] + costs["fn"]))
 
 
-OWN = {
-    "out": p.option(Path, None, "File for the predictions: `.csv`, `.parquet` or `.npz`."),
-    "nodes": p.option(str, None, "Nodes: `unlabelled` (default), `all`, `train`, `val`, `test`, or a file of ids."),
-    "changed": p.option(bool, None, "Write only nodes whose prediction differs from their label.", "--changed"),
-    "embeddings": p.option(bool, None, "Also write the inputs of the last layer, from the best seed.", "--embeddings"),
-    "threshold": p.option(float, None, "Decision threshold of the positive class, such as 0.3. Default: as in RUN."),
-    "cost": p.option(str, None, "Set the threshold by the costs of mistakes, such as `fn=10,fp=1`.", check=check_costs),
-    "strict": p.option(bool, None, "Stop if the columns of a table differ from those in training.", "--strict"),
-    "unknown": p.option(str, None, "Edges to unknown ids: `error`, `skip` or `add`. Default: as in the import."),
-    "scratch": p.option(Path, None, "Folder for the temporary files that `--memory` needs. Default: beside `--out`."),
-}
+OWN = p.read_options("predict", cost={"check": check_costs})
 
 
 @p.command("memory", "device", "threads", more=OWN)
@@ -77,9 +67,10 @@ def predict(
         data = opened.check(opened.load(graph, table, say=note, **how))
     if opened.model.label_head is not None and (data.y is None or data.train_mask is None):
         note("the models use labels of training nodes, and this graph has none: their measured accuracy does not hold")
-    if graph is not None and "nodes" not in given and 0 < len(choose_nodes(data, "unlabelled")) < data.num_nodes:
+    unlabelled = len(choose_nodes(data, "unlabelled"))
+    if graph is not None and "nodes" not in given and 0 < unlabelled < data.num_nodes:
         note("only nodes without a known label are predicted: --nodes all predicts all")
-    which = given.get("nodes") or ("unlabelled" if len(choose_nodes(data, "unlabelled")) else "all")
+    which = given.get("nodes") or ("unlabelled" if unlabelled else "all")
     if not len(choose_nodes(data, which)):
         raise HandfulError(f"graph '{data.name}' has no {which} nodes: choose others with --nodes")
     with console.status("predicting") as status:

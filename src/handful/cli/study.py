@@ -20,13 +20,7 @@ from handful.vocabulary import METHODS
 
 ALL = ",".join(METHODS)
 DEMO = "full,rns,rns-mean-field,rns-labels"
-WAYS = ("epochs", "steps", "seconds")
-COMPARED = {
-    "equal": p.choice(
-        "way to compare", WAYS, p.TRAINING, "What is equal for all samplers: `epochs` (default), `steps` or `seconds`."
-    ),
-    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
-}
+COMPARED = p.read_options("compare", equal=p.choice("way to compare", ("epochs", "steps", "seconds")))
 
 
 @p.command(*p.OF_EXPERIMENT, "jobs", "executor", "out", more=COMPARED)
@@ -116,20 +110,10 @@ def diagnose(
 
 # -- the paper's experiments, on any graph ------------------------------------------------------------------------
 
-STUDIED = {
-    "graph": p.option(str, p.DATA, "Graph for the study, such as `debian`."),
-    "budget": p.option(str, p.TRAINING, "Size of the study: `smoke`, `laptop` or `paper`. Default: laptop."),
-    "tune_each": p.option(
-        int, p.TRAINING, "Number of tuning trials per job, in the studies `parts`, `fanout` and `survey`.", min=0
-    ),
-    "epochs": p.option(int, p.TRAINING, "Number of epochs per run, such as 20. Default: as in the study.", min=1),
-    "optimizer": p.option(str, p.TRAINING, "Optimiser for the study `backward-error`: `sgd`, `sgdm` or `adam`."),
-}
-
 Name = Annotated[str | None, typer.Argument(help="Name of a study, or `all`. Default: list the studies.")]
 
 
-@p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=STUDIED)
+@p.command("split", "root", "seeds", "device", "threads", "jobs", "executor", "out", more=p.read_options("study"))
 def study(given: p.Given, name: Name = None) -> Answer:
     """Run a study, or all studies. The result is a table, a sentence and charts. The same command continues an
     interrupted study.
@@ -173,17 +157,11 @@ def run_one(name: str, given: p.Given) -> Answer:
 # -- tuning -------------------------------------------------------------------------------------------------------
 
 SEARCHED = ("lr", "dropout", "weight_decay")
-TUNING = {
-    "sampling": p.option(list[str], p.SAMPLER, "Sampler to tune, such as `rns` or `'rns parts=4'`; repeatable."),
-    "paper": p.option(
-        bool, None, "Use the paper's architecture and epochs; with `--model`, use those of Table 4.", "--paper"
-    ),
-    "prune": p.option(bool, None, "Stop unpromising trials early, unlike the paper.", "--prune"),
-    "storage": p.option(str, None, "URL of an Optuna storage. Default: `tune.db` in `--out`."),
-}
 
 
-@p.command(*(name for name in p.OF_EXPERIMENT if name not in SEARCHED), "jobs", "executor", "out", more=TUNING)
+@p.command(
+    *(name for name in p.OF_EXPERIMENT if name not in SEARCHED), "jobs", "executor", "out", more=p.read_options("tune")
+)
 def tune(
     given: p.Given,
     graph: p.Graph,

@@ -23,17 +23,7 @@ from handful.settings import GraphOn
 if TYPE_CHECKING:
     from handful.plan import Plan
 
-OWN = {
-    "processes": p.option(int, p.EXECUTION, "Number of processes on this machine, such as 2. Default: 1.", min=1),
-    "graph_on": p.choice(
-        "place", get_args(GraphOn), p.EXECUTION, "Where the graph is kept: `device`, `host` or `auto` (default)."
-    ),
-    "no_baselines": p.option(bool, p.EVALUATION, "Skip the baselines without a GNN.", "--no-baselines"),
-    "refit": p.option(bool, p.TRAINING, "After the evaluation, train again on all labels.", "--refit"),
-    "resume": p.option(bool, p.RECORDS, "Continue the runs in `--out`."),
-    "tracker": p.option(list[str], p.RECORDS, "Also log to `tensorboard`, `wandb` (offline) or `mlflow`; repeatable."),
-    "checksums": p.option(bool, p.RECORDS, "Also print a checksum of all batches, to compare runs.", "--checksums"),
-}
+OWN = p.read_options("train", graph_on=p.choice("place", get_args(GraphOn)))
 
 
 @p.command(*p.OF_EXPERIMENT, "sampler", "parts", "memory", "out", more=OWN)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tomllib
 from contextlib import suppress
 from functools import wraps
+from importlib.resources import files
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +28,9 @@ TESTED = ("2.8", "2.9")
 
 FLAGS = ("WITH_METIS", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE")
 """PyG's flags for the operators that ``enable`` adds. PyG's global flags for pyg-lib and torch-sparse do not change."""
+
+SCHEMAS: dict[str, list[str]] = tomllib.loads((files("handful.pyg") / "schemas.toml").read_text(encoding="utf-8"))
+"""The schemas of the operators that ``enable`` registers, by namespace."""
 
 _undo: list[Any] = []
 """The functions that ``disable`` calls, last one first. The list is empty unless ``enable`` has added the operators."""
@@ -58,7 +63,7 @@ def enable(quiet: bool = False) -> None:
     if importlib.util.find_spec("pyg_lib") is not None:
         _say(quiet, "pyg-lib is installed: PyG keeps its own operators")
         return
-    _register("pyg", operators.PYG)
+    _register("pyg")
     for name in FLAGS:
         _set(torch_geometric.typing, name, True)
     seen = {**vars(torch_geometric.typing), "WITH_PYG_LIB": True}
@@ -72,7 +77,7 @@ def enable(quiet: bool = False) -> None:
         _set(sampler, "__init__", _loading(sampler.__init__, _draw))
         _set(sampler, "__reduce_ex__", _reduce)
     if not torch_geometric.typing.WITH_TORCH_SPARSE:
-        _register("torch_sparse", operators.TORCH_SPARSE)
+        _register("torch_sparse")
         _set(hgt_sampler, "WITH_TORCH_SPARSE", True)
         _set(graph_saint, "SparseTensor", _loading(operators.SparseTensor, _walk))
         _set(NeighborSampler, "_sample", _sample)
@@ -95,11 +100,12 @@ def _say(quiet: bool, words: str) -> None:
         print(f"handful: {words}", file=sys.stderr, flush=True)
 
 
-def _register(namespace: str, schemas: dict[str, Any]) -> None:
+def _register(namespace: str) -> None:
+    """Register the function of ``operators`` for each schema of a namespace."""
     library: Any = torch.library.Library(namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
-    for schema, function in schemas.items():
-        library.define(schema)
-        library.impl(schema.partition("(")[0], function, "CompositeExplicitAutograd")
+    for schema in SCHEMAS[namespace]:
+        name = library.define(schema)
+        library.impl(name, getattr(operators, name), "CompositeExplicitAutograd")
     _undo.append(library._destroy)
 
 

@@ -392,33 +392,3 @@ class SparseTensor(torch_geometric.typing.SparseTensor):  # type: ignore[misc]
         node, with equal probabilities.
         """
         return random_walk(self._rowptr, self._col, start, walk_length)
-
-
-# -- schemas -----------------------------------------------------------------------------------------------------------
-
-_DICT = "Dict(str, Tensor)"
-_HOW = (
-    "bool csc = False, bool replace = False, bool directed = True, bool disjoint = False, "
-    "str temporal_strategy = 'uniform', bool return_edge_id = True"
-)
-PYG: dict[str, Callable[..., Any]] = {
-    "neighbor_sample(Tensor rowptr, Tensor col, Tensor seed, int[] num_neighbors, Tensor? node_time = None, "
-    f"Tensor? edge_time = None, Tensor? seed_time = None, Tensor? edge_weight = None, {_HOW}) "
-    "-> (Tensor, Tensor, Tensor, Tensor?, int[], int[])": neighbor_sample,
-    f"hetero_neighbor_sample(str[] node_types, (str, str, str)[] edge_types, {_DICT} rowptr_dict, {_DICT} col_dict, "
-    f"{_DICT} seed_dict, Dict(str, int[]) num_neighbors_dict, {_DICT}? node_time_dict = None, {_DICT}? edge_time_dict "
-    f"= None, {_DICT}? seed_time_dict = None, {_DICT}? edge_weight_dict = None, {_HOW}) -> ({_DICT}, {_DICT}, {_DICT}, "
-    f"{_DICT}?, Dict(str, int[]), Dict(str, int[]))": hetero_neighbor_sample,
-    "subgraph(Tensor rowptr, Tensor col, Tensor nodes, bool return_edge_id) -> (Tensor, Tensor, Tensor?)": subgraph,
-    "random_walk(Tensor rowptr, Tensor col, Tensor seed, int walk_length, float p, float q) -> Tensor": random_walk,
-    "metis(Tensor rowptr, Tensor col, int num_partitions, Tensor? node_weight = None, Tensor? edge_weight = None, "
-    "bool recursive = False) -> Tensor": metis,
-}
-"""The operators of ``torch.ops.pyg``, by schema."""
-
-TORCH_SPARSE: dict[str, Callable[..., Any]] = {
-    f"hgt_sample({_DICT} colptr_dict, {_DICT} row_dict, {_DICT} input_node_dict, Dict(str, int[]) num_samples_dict, "
-    f"int num_hops) -> ({_DICT}, {_DICT}, {_DICT}, {_DICT})": hgt_sample,
-    "partition(Tensor rowptr, Tensor col, Tensor? optional_value, int num_parts, bool recursive) -> Tensor": partition,
-}
-"""The operators of ``torch.ops.torch_sparse`` that PyG's loaders call, by schema."""

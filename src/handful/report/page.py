@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from handful.errors import RunError, readable
@@ -26,6 +26,9 @@ from handful.version import __version__
 FINDING = "finding.json"
 VARIABLES = {light: f"var(--{name})" for name, light in LIGHT.items()}
 """For each light colour, the CSS variable that replaces it on the page. The variable has a light and a dark value."""
+TEMPLATES = Environment(loader=PackageLoader("handful.report", "assets"), autoescape=True, undefined=StrictUndefined)
+TEMPLATES.trim_blocks = TEMPLATES.lstrip_blocks = True
+TEMPLATES.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
 
 
 def write_finding(finding: Finding, folder: Path) -> Path:
@@ -78,7 +81,8 @@ def render(findings: Sequence[Finding], title: str = "", unreadable: Mapping[str
     shown = {"title": findings[0].title if single else title, "single": single, "sections": sections, "made": made}
     data = {"shared": SHARED, "colors": VARIABLES, "charts": charts}
     always = {"colors": COLORS, "data": data, "vega": _vega(), "version": __version__}
-    return _template().render(**shown, **always, unreadable=unreadable or {}, paper=paper)
+    page = TEMPLATES.get_template("page.html.jinja")
+    return page.render(**shown, **always, unreadable=unreadable or {}, paper=paper)
 
 
 def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
@@ -91,15 +95,6 @@ def _draw(finding: Finding, chart: Chart) -> dict[str, Any]:
         drawn = {"axes": [view.x.label, view.y.label], "spec": view_spec(view, chart)}
         views.append({"name": view.name, "file": file, "legend": legend, **drawn})
     return {"title": chart.title, "together": chart.together, "columns": panel_columns(len(views)), "views": views}
-
-
-@cache
-def _template() -> Template:
-    """The template of the page."""
-    made = Environment(loader=PackageLoader("handful.report", "assets"), autoescape=True, undefined=StrictUndefined)
-    made.trim_blocks = made.lstrip_blocks = True
-    made.filters |= {"csv": csv, "latex": latex, "markdown": markdown, "slug": slug}
-    return made.get_template("page.html.jinja")
 
 
 @cache

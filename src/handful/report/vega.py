@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.resources import files
@@ -160,10 +160,7 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
         one.name: (_color(one), LIGHT["card"] if one.paper else _color(one), [3, 2] if one.paper else [1, 0])
         for one in view.series
     }
-    stroke, fill, dashes = (
-        {"field": "name", "type": "nominal", "legend": legend, "scale": {"domain": list(styles), "range": list(style)}}
-        for style in zip(*styles.values(), strict=True)
-    )
+    stroke, fill, dashes = (_by_name(styles, style, legend) for style in zip(*styles.values(), strict=True))
     dash = {"strokeDash": dashes} if any(one.paper for one in view.series) else {}
     main = {"stroke": stroke, "fill": fill, "tooltip": _tooltip(view)}
     spread = any(one.low or one.high for one in series)
@@ -191,15 +188,20 @@ def _series_layer(view: View, mark: Mark, x: dict[str, Any], y: dict[str, Any], 
     }
 
 
+def _by_name(names: Iterable[str], values: Iterable[Any], legend: Any) -> dict[str, Any]:
+    """The encoding that maps the name of a series to a value, such as its colour."""
+    scale = {"domain": list(names), "range": list(values)}
+    return {"field": "name", "type": "nominal", "legend": legend, "scale": scale}
+
+
 def _star(view: View, legend: Any) -> list[dict[str, Any]]:
     """The layers of a star: the edges, the neighbours around the node, and the node."""
     values = [row for one in view.series for row in _rows(view, one)]
-    most, names = max(abs(row["y"]) for row in values), {one.name: _color(one) for one in view.series}
+    most, colors = max(abs(row["y"]) for row in values), {one.name: _color(one) for one in view.series}
     for row in values:
         row |= {"turn": view.x.of.index(row["x"]) / len(view.x.of), "share": abs(row["y"]) / (most or 1)}
         row["lines"] = wrap(row["x"], 16)[:3]
-    fill = {"field": "name", "type": "nominal", "legend": legend}
-    fill |= {"scale": {"domain": list(names), "range": list(names.values())}}
+    fill = _by_name(colors, colors.values(), legend)
     marks = [_layer("edge"), _layer("neighbour", fill=fill, tooltip=_tooltip(view)), _layer("neighbour name")]
     node = {"data": {"values": [{"lines": wrap(view.x.label, 16)}]}}
     around = _layer("star") | {"data": {"values": values}, "layer": marks}

@@ -218,7 +218,9 @@ def collect(graph: Graph, deal: Deal, scratch: Scratch, budget: Budget, say: Say
         budget: the memory budget.
         say: a progress function.
     """
-    assert graph.x is not None and graph.y is not None and graph.train_mask is not None
+    assert graph.x is not None
+    assert graph.y is not None
+    assert graph.train_mask is not None
     # As integers of the same size, since numpy and numba lack some types.
     x: np.ndarray = graph.x.view(torch.int32 if graph.x.element_size() == 4 else torch.int16).numpy()
     n = graph.num_nodes

@@ -84,7 +84,8 @@ def with_rows(graph: ShardedGraph, samples: Sequence[Sample], rounds: int) -> It
     """Add features to the samples; the feature rows come from the ranks that own them. Every rank takes part in
     ``rounds`` exchanges.
     """
-    assert graph.x is not None and graph.y is not None
+    assert graph.x is not None
+    assert graph.y is not None
     none = torch.empty(0, dtype=torch.int64)
     for sample in [*samples, *[None] * (rounds - len(samples))]:
         x = fetch(graph.x, graph.cuts, none if sample is None else sample.nodes)
@@ -124,7 +125,8 @@ def infer_shards(model: nn.Module, graph: ShardedGraph, chunks: Chunks) -> Tenso
     from the ranks that own these rows.
     """
     check_model(model)
-    assert isinstance(model, Stack) and graph.x is not None
+    assert isinstance(model, Stack)
+    assert graph.x is not None
     own = own_rows(graph)
     own = replace(own, source_degree=all_rows(own.own_degree_with_loops))
     rounds = int(ranks.largest(-(-len(graph.x) // chunks.rows))[0])

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
+from pkgutil import resolve_name
 
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, require_name
 from handful.finding import Finding
 from handful.studies.budget import BUDGETS, Request, study_folder
 from handful.vocabulary import words
 
 STUDIES = {
-    "regimes": "regimes.regimes",
-    "controls": "regimes.controls",
-    "samplers": "compare.samplers",
-    "speedup": "speedup.speedup_study",
-    "architectures": "regimes.architectures",
-    "graphland": "regimes.graphland",
-    "synthetic": "regimes.synthetic",
-    "parts": "sizes.parts",
-    "fanout": "sizes.fanout",
-    "batch-size": "sizes.batch_size",
-    "implicit": "diagnose.implicit",
-    "along-adam": "diagnose.along_adam",
-    "backward-error": "laws.backward",
-    "bias-bound": "laws.bound",
-    "degree-law": "laws.degrees",
-    "explicit-penalty": "explicit_penalty.run",
-    "mean-field": "sizes.mean_field",
-    "survey": "survey.run",
+    "regimes": "regimes:regimes",
+    "controls": "regimes:controls",
+    "samplers": "compare:samplers",
+    "speedup": "speedup:speedup_study",
+    "architectures": "regimes:architectures",
+    "graphland": "regimes:graphland",
+    "synthetic": "regimes:synthetic",
+    "parts": "sizes:parts",
+    "fanout": "sizes:fanout",
+    "batch-size": "sizes:batch_size",
+    "implicit": "diagnose:implicit",
+    "along-adam": "diagnose:along_adam",
+    "backward-error": "laws:backward",
+    "bias-bound": "laws:bound",
+    "degree-law": "laws:degrees",
+    "explicit-penalty": "explicit_penalty:run",
+    "mean-field": "sizes:mean_field",
+    "survey": "survey:run",
 }
 """For each study, its module in this package and its function."""
 FIXED = ("implicit", "backward-error", "bias-bound", "degree-law", "explicit-penalty")
@@ -60,8 +60,7 @@ def run_study(name: str, request: Request) -> Finding:
     >>> run_study("degree-law", Request(budget="smoke")).name
     'degree-law'
     """
-    if name not in STUDIES:
-        raise HandfulError(unknown("study", name, STUDIES))
+    require_name("study", name, STUDIES)
     for option, studies in ONLY.items():
         if getattr(request, option) != getattr(Request, option) and name not in studies:
             raise HandfulError(f"study '{name}' has no option {option}: it is for {', '.join(studies)}")
@@ -71,6 +70,4 @@ def run_study(name: str, request: Request) -> Finding:
 
 
 def _function(name: str) -> Callable[[Request], Finding]:
-    module, _, function = STUDIES[name].partition(".")
-    result: Callable[[Request], Finding] = getattr(import_module(f"handful.studies.{module}"), function)
-    return result
+    return resolve_name(f"handful.studies.{STUDIES[name]}")  # type: ignore[no-any-return]

@@ -55,10 +55,9 @@ def summary_finding(summary: Summary, folder: Path, memory: int | str | None = N
     heading = f"{summary.graph} · {shape} · {title(made.method)} {options}".rstrip()
     seeds, charts, said = seed_table(heading, summary, metric), curve_charts(runs), [say_summary(summary, metric)]
     tables, below, named = [seeds], list[Table](), heading
-    sampled = memory is not None and made.settings.evaluation == "sampled"
-    if sampled:
+    if memory is not None and made.settings.evaluation == "sampled":
         said.append("Results per class need an exact evaluation: `handful predict` makes one.")
-    if not sampled and not is_sharded(made.graph):  # inference over shards needs all ranks
+    elif not is_sharded(made.graph):  # inference over shards needs all ranks
         graph = made.load(opened.seed)
         judged = judge(opened, graph, metric, memory)
         how = {name: getattr(judged.decision, name) for name in ("threshold", "class_weight", "scale", "bias")}

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, require_name
 from handful.experiment import VARIANTS, Experiment
 from handful.samplers import Sampler
 from handful.studies import presets
@@ -69,8 +69,7 @@ class Request:
     seeds_given: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        if self.budget not in BUDGETS:
-            raise HandfulError(unknown("budget", self.budget, BUDGETS))
+        require_name("budget", self.budget, BUDGETS)
         if self.epochs is not None and self.budget == "paper":
             raise HandfulError("budget 'paper' has the epochs of the paper: use epochs with 'laptop' or 'smoke'")
         object.__setattr__(self, "seeds_given", bool(self.seeds))
@@ -142,7 +141,6 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
     For SGFormer, ``scale.layers`` is the number of GCN layers, and there is one attention layer.
     """
     depth = {"layers": 1, "gnn_layers": scale.layers} if model == "sgformer" else {"layers": scale.layers}
-    options: dict[str, Any] = {"ladies": {"budget": (8192,) * scale.layers}}.get(sampler, {})
     base = Experiment(
         graph,
         model=model,
@@ -151,18 +149,16 @@ def small(graph: str, sampler: str, scale: Scale, model: str = "sage") -> Experi
         epochs=max(1, scale.epochs // SLOWER) if sampler == "neighbor" else scale.epochs,
         evaluation="sampled" if sampler == "neighbor" else "exact",
     )
-    return base.with_method(sampler, **({"parts": PARTS} if sampler.startswith("rns") else options))
+    return base.with_method(sampler, **({"parts": PARTS} if sampler.startswith("rns") else {}))
 
 
 def benchmark(request: Request, graph: str, sampler: str, laptop: Scale) -> Experiment:
     """The experiment for ``sampler`` in the sampling benchmark. The model is a GCN for LADIES, and GraphSAGE for all
-    other samplers.
+    other samplers. The variants of RNS are not in the paper: for the budget ``paper``, they have the settings of RNS.
     """
-    if request.budget == "paper" and sampler in VARIANTS:  # the paper's RNS with a mean field
-        rns = presets.sampling(graph, "rns")
-        return adapt(request, rns.with_method(sampler, **rns.sampler.options()))
     if request.budget == "paper":
-        return adapt(request, presets.sampling(graph, sampler))
+        preset = presets.sampling(graph, "rns" if sampler in VARIANTS else sampler)
+        return adapt(request, preset.with_method(sampler, **preset.sampler.options()))
     return adapt(request, small(graph, sampler, scaled(request, laptop), "gcn" if sampler == "ladies" else "sage"))
 
 

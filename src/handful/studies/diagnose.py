@@ -27,7 +27,7 @@ from handful.theory.implicit import ImplicitTerms, ImplicitWatch, epoch_steps, m
 from handful.training.first_hop import Prepared
 from handful.training.fit import device_names
 from handful.training.record import RunFolder, load_model
-from handful.vocabulary import TERMS, hues, spaced, title, words
+from handful.vocabulary import TERMS, estimate, hues, spaced, title, words
 
 PLANE = "alpha-R"
 SCALE = Scale(hidden=64, layers=3, epochs=1)
@@ -114,7 +114,7 @@ def term_table(heading: str, diagnoses: Sequence[Diagnosis]) -> Table:
     for term, label in TERMS.items():
         # The gradient norm is not ranked, since small is not better. All other terms are distances from the full graph.
         means = [None if term in ("grad_norm_sq", "adam_norm") else d.mean(term) for d in diagnoses]
-        texts = [_text(mean_ci95(d.values(term))) for d in diagnoses]
+        texts = [estimate(mean_ci95(d.values(term)), ".3g") for d in diagnoses]
         rows.append([Cell(label), *ranked(texts, means, highest=False)])
         if term == "R":
             one = [d.variance_per_target for d in diagnoses]
@@ -142,13 +142,6 @@ def plane_chart(diagnoses: Sequence[Diagnosis], graph: str) -> Chart:
         series.append(Series(title(d.name), [d.mean("alpha_error")], [d.mean("R")], color=hue))
     x, y = (Axis(TERMS[term], log=all(d.mean(term) > 0 for d in rows)) for term in ("alpha_error", "R"))
     return Chart(PLANE, f"{graph}: error of degrees and variance of gradients", [View("plane", "dot", x, y, series)])
-
-
-def _text(value: dict[str, float]) -> str:
-    interval = value["ci95"]
-    if value["mean"] != value["mean"]:
-        return "–"
-    return f"{value['mean']:.3g}" + ("" if interval != interval else f" ± {interval:.1g}")
 
 
 # -- studies ----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from handful.errors import HandfulError, needing, unknown
+from handful.errors import HandfulError, needing, require_name
 from handful.kernels.threads import get_threads
 
 EXECUTORS = ("local", "ray")
@@ -155,8 +155,7 @@ def make_executor(kind: str, workers: int | None = None) -> Executor:
     Raises:
         HandfulError: the name is unknown, or Ray is not installed.
     """
-    if kind not in EXECUTORS:
-        raise HandfulError(unknown("executor", kind, EXECUTORS))
+    require_name("executor", kind, EXECUTORS)
     return Local(workers or 1) if kind == "local" else Ray(workers)
 
 

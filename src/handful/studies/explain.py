@@ -112,7 +112,8 @@ def importance(opened: OpenedRun, graph: Graph, groups: Groups, step: Step) -> t
     """For each column, measure how much worse the validation metric becomes if the column is permuted. Also return the
     metric.
     """
-    assert graph.x is not None and graph.val_mask is not None
+    assert graph.x is not None
+    assert graph.val_mask is not None
     metric = metric_of_record(opened.result.metric, opened.result.higher_is_better)
     nodes = graph.val_mask.nonzero().squeeze(1)
     if not len(nodes):
@@ -138,7 +139,8 @@ def moved_by(opened: OpenedRun, graph: Graph, node: int, groups: Groups) -> tupl
     known.
     """
     graph = opened.seen(graph)
-    assert graph.x is not None and graph.y is not None
+    assert graph.x is not None
+    assert graph.y is not None
     is_class = graph.kind != "regression"
     decision, models = opened.decision, [load_model(folder.path) for folder in opened.deployed]
 

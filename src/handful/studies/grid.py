@@ -5,7 +5,7 @@ paper's numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from handful.errors import HandfulError
@@ -16,7 +16,7 @@ from handful.studies import presets
 from handful.studies.budget import Request, train_jobs, tune_jobs
 from handful.studies.jobs import Outcome
 from handful.studies.trained import configurations, curve_charts, read_trained
-from handful.training.metrics import METRICS, Metric
+from handful.training.metrics import Metric
 from handful.vocabulary import hues, title, words
 
 Side = Literal["row", "column"]
@@ -137,7 +137,7 @@ class Grid:
     @property
     def metric(self) -> Metric:
         """The metric of the first finished job; accuracy if there is none."""
-        return self.done[0].metric if self.done else METRICS["accuracy"]
+        return next(iter(self.done or self.outcomes.values())).metric
 
     @property
     def graph(self) -> str:
@@ -269,8 +269,7 @@ class Grid:
             result.append(points(title(name), x, [self.value(job, measure.key) for job in own], hue, scale))
             papers = [(entry.paper or {}).get("test") for entry in own.values()]
             if measure.key == "test" and any(papers):
-                theirs = points(f"{title(name)}, paper", x, papers, hue, scale)
-                result.append(Series(theirs.name, x, theirs.y, theirs.low, theirs.high, hue, paper=True))
+                result.append(replace(points(f"{title(name)}, paper", x, papers, hue, scale), paper=True))
         return result
 
     def cross_finding(
@@ -313,8 +312,7 @@ class Grid:
         In the payload, the key ``records`` contains the records of the jobs. The argument ``payload`` contains
         additional entries.
         """
-        runs = [read_trained(o.folder, o.name, self.entries[o.name].name) for o in self.done]
-        trained = [run for run in runs if run is not None]
+        trained = [run for o in self.done if (run := read_trained(o.folder, o.name, self.entries[o.name].name))]
         facts, details = configurations(trained)
         cells = [{**e.facts, **self.outcomes[job].to_json(), "paper": e.paper} for job, e in self.entries.items()]
         kept = {"graph": self.graph, "metric": self.metric.name, records: cells, **(payload or {})}

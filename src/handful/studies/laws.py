@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from handful.datasets import load
-from handful.errors import HandfulError, unknown
+from handful.errors import HandfulError, require_name
 from handful.finding import Axis, Cell, Chart, Finding, Series, Table, View, lines, points, text_table
 from handful.graph import Graph
 from handful.random import generator
@@ -26,7 +26,7 @@ from handful.theory.memory import Memory, gradient
 from handful.theory.powerlaw import fit_power_law
 from handful.theory.structure import structure
 from handful.theory.thinning import edge_survival, thinned_degree_law
-from handful.vocabulary import FLOWS, PARTS, STRUCTURE, title, words
+from handful.vocabulary import FLOWS, PARTS, STRUCTURE, estimate, title, words
 
 BATCHES = 4
 """The number of parts per epoch in the study of the modified loss."""
@@ -70,8 +70,7 @@ def backward(request: Request) -> Finding:
     small model. SGD and heavy ball (``sgdm``) train on parts; Adam, with several ε, trains on the whole graph and on
     parts.
     """
-    if request.optimizer not in FLOWS:
-        raise HandfulError(unknown("optimizer", request.optimizer, FLOWS))
+    require_name("optimizer", request.optimizer, FLOWS)
     seed, flows, who = request.seeds[0], FLOWS[request.optimizer], title(request.optimizer)
     graph = noisy_graph({"smoke": 40, "laptop": 80, "paper": 200}[request.budget], seed)
     made = {m: smooth_losses(list(RandomNodes(m).epoch(graph, seed, 0)), 6, 3, seed) for m in (1, BATCHES)}
@@ -132,7 +131,8 @@ def bound(request: Request) -> Finding:
     bounds, model = found["sage"], models["sage"]
     splits = {name: bias_split(model, graph, make_sampler(name), 5 * epochs, seed) for name in request.each(SAMPLERS)}
     rows = [[str(b.m), f"{b.bias:.2g} ± {b.bias_ci95:.1g}", f"{b.average_bound:.3g}", f"{b.bound:.3g}"] for b in bounds]
-    terms = [[title(n), _signed(s.node_subsampling), _signed(s.edge_removal)] for n, s in splits.items()]
+    by_term = {name: (split.node_subsampling, split.edge_removal) for name, split in splits.items()}
+    terms = [[title(name), *(estimate(term, "+.2g") for term in own)] for name, own in by_term.items()]
     over = {name: [b.sigma_average / (1 - 1 / b.m) for b in own if b.m > 1] for name, own in found.items()}
     grown = ", ".join(f"{title(name)} {own[-1] / own[0]:.2f}" for name, own in over.items())
     share = [[str(m), *(f"{own[i]:.3g}" for own in over.values())] for i, m in enumerate(VALUES[1:])]
@@ -152,10 +152,6 @@ def bound(request: Request) -> Finding:
     by_sampler = {name: asdict(split) for name, split in splits.items()}
     payload = {"graph": graph.name, "bounds": both, "splits": by_sampler, "sigma_over_share": over}
     return Finding("bias-bound", heading, said, tables, [chart], payload)
-
-
-def _signed(value: dict[str, float]) -> str:
-    return f"{value['mean']:+.2g} ± {value['ci95']:.1g}"
 
 
 def degrees(request: Request) -> Finding:

@@ -1,8 +1,8 @@
 """The paper's hyperparameters and results, from the data files in ``presets/``.
 
 Each table in these files is named after its source: the label of a table in the paper or, for values that the paper
-omits, the name of public code. Data sets, models, samplers and options have handful's names. An unknown name raises an
-error that suggests known names.
+omits, the name of public code. Only ``survey.toml``, the graphs of the survey, is not from the paper. Data sets,
+models, samplers and options have handful's names. An unknown name raises an error that suggests known names.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from handful.datasets import home, sources
 from handful.errors import DatasetError, HandfulError, unknown
 from handful.experiment import Experiment
 from handful.finding import Finding
-from handful.samplers import FullGraph, RandomNodes
+from handful.samplers import RandomNodes
 from handful.studies import presets
-from handful.studies.budget import PARTS, Request, Scale, adapt, scaled, small
+from handful.studies.budget import Request, Scale, adapt, scaled, small
 from handful.studies.grid import Entry, Grid, paper_number
 from handful.studies.presets import GRAPHLAND
 from handful.vocabulary import REGIMES, title
@@ -44,8 +44,7 @@ def cell(request: Request, graph: str, regime: str, optimizer: str) -> Experimen
             raise HandfulError(f"the paper has the regimes for {PAPER_GRAPH} alone: use budget 'laptop' for '{graph}'")
         return adapt(request, preset)
     scale = scaled(request, SCALE)
-    sampler = FullGraph() if regime == "full" else RandomNodes(PARTS)
-    little = Experiment(graph, sampler=sampler, hidden=scale.hidden, layers=scale.layers, dropout=0.5)
+    little = small(graph, "full" if regime == "full" else "rns", scale)
     return adapt(request, little.with_(settings=preset.settings, epochs=scale.epochs))
 
 

@@ -28,6 +28,7 @@ from handful.graph import Graph
 from handful.statistics import critical_difference, friedman, holm, mean_ci95, mean_ranks, paired_t, wilcoxon_signed
 from handful.studies.budget import SMOKE, Request, Scale, adapt, scaled
 from handful.studies.grid import Entry, Grid
+from handful.studies.presets import read_table
 from handful.training.label_features import refusal
 from handful.training.record import Run
 from handful.vocabulary import METHODS, PAPER_SEEDS, hues, spaced, title, words
@@ -63,26 +64,8 @@ class Case:
     epochs: float = 1.0
 
 
-CASES = (
-    Case("debian rh", "debian", "rh"),
-    Case("debian rl", "debian", "rl"),
-    Case("Cora", "pyg:Planetoid/Cora", "rh"),
-    Case("CiteSeer", "pyg:Planetoid/CiteSeer", "rh"),
-    Case("PubMed", "pyg:Planetoid/PubMed", "rh"),
-    Case("tolokers", "pyg:HeterophilousGraphDataset/tolokers", "rh"),
-    Case("minesweeper", "pyg:HeterophilousGraphDataset/minesweeper", "rh"),
-    Case("Amazon Photo", "pyg:Amazon/Photo", "rh"),
-    # With 8,415 features, this graph has the longest epochs, and it converges in the fewest epochs.
-    Case("Coauthor Physics", "pyg:Coauthor/Physics", "rh", epochs=0.25),
-    Case("synthetic, hubs", "synthetic?nodes=20000&degree=15&exponent=2.1"),
-    Case("synthetic, no hubs", "synthetic?nodes=20000&degree=15&exponent=10"),
-    Case("Metamath", "metamath/set.mm.npz"),
-)
-TINY = (
-    Case("synthetic, hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=2.1"),
-    Case("synthetic, no hubs", "synthetic?nodes=200&degree=6&features=8&classes=3&exponent=10"),
-)
-"""The graphs for the budget ``smoke``."""
+CASES, TINY = ([Case(**one) for one in read_table("survey", size)] for size in ("graphs", "smoke"))
+"""The graphs of the survey, and the graphs for the budget ``smoke``."""
 
 
 def scale_of(request: Request) -> Scale:
@@ -130,9 +113,9 @@ def plan_jobs(request: Request) -> tuple[dict[str, Entry], dict[str, str]]:
     """The jobs of the survey, and an error message for each missing graph. Every graph is loaded once,
     to get its size.
     """
-    cases: tuple[Case, ...] = TINY if request.budget == "smoke" else CASES
+    cases = TINY if request.budget == "smoke" else CASES
     if request.graph is not None:
-        cases = (Case(request.graph, request.graph, request.split),)
+        cases = [Case(request.graph, request.graph, request.split)]
     scale, entries, missing = scale_of(request), {}, {}
     for case in cases:
         if request.root is not None and (path := Path(request.root, case.graph)).is_file():

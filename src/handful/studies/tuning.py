@@ -25,7 +25,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from handful.errors import HandfulError, RunError, first_line, needing
+from handful.errors import HandfulError, RunError, explaining, needing
 from handful.experiment import SUMMARY, Experiment
 from handful.finding import Cell, Finding, Table, best_two
 from handful.graph import Graph
@@ -280,10 +280,8 @@ def open_study(experiment: Experiment, data: Graph, storage: str, samplers: Sequ
     # SQLite waits for other processes that write.
     engine = {"connect_args": {"timeout": 120}} if storage.startswith("sqlite") else {}
     with _alone(storage):
-        try:
+        with explaining(f"storage {storage} cannot be opened: {{}}", Exception, kind=RunError):
             store = optuna.storages.RDBStorage(storage, engine_kwargs=engine)
-        except Exception as error:
-            raise RunError(f"storage {storage} cannot be opened: {first_line(error)}") from None
         direction = "maximize" if METRICS[data.metric].higher_is_better else "minimize"
         study = optuna.create_study(study_name=name, storage=store, direction=direction, load_if_exists=True)
         asked = {"experiment": comparable(experiment), "data": data.identity(), "space": space}

@@ -136,13 +136,11 @@ def bias_split(model: nn.Module, graph: Graph, sampler: Sampler, batches: int = 
     still, logits, losses = without_dropout(model), full_logits(model, graph), losses_of(graph)
     assert graph.y is not None
     train = graph.train_nodes
-    reference = torch.full((graph.num_nodes,), torch.nan, dtype=torch.float64, device=graph.device)
-    reference[train] = losses(logits[train], graph.y[train]).double()
-    whole = float(reference[train].mean())
+    whole = float(losses(logits[train], graph.y[train]).double().mean())
     first, second = [], []
     for batch in first_batches(graph, sampler, batches, seed):
         sampled = losses(logits_of(still, batch)[batch.targets], batch.y).double()
-        on_full = reference[batch.nodes[batch.targets]]
+        on_full = losses(logits[batch.nodes[batch.targets]], batch.y).double()
         weight = batch.target_weight
         share = torch.full_like(on_full, 1 / len(on_full)) if weight is None else weight.double()
         first.append(float((share * on_full).sum()) - whole)
