@@ -71,7 +71,7 @@ def made(best: list[int], labels: list[int], sure: list[float]) -> Prediction:
 def test_what_it_would_change_comes_with_the_most_confident_first() -> None:
     found = made([0, 1, 2, 1], [0, 0, -1, 2], [0.9, 0.5, 0.9, 0.8])
     assert found.changed().ids.tolist() == [3, 1]
-    assert found.judged() == {"test": {"nodes": 3, "accuracy": pytest.approx(1 / 3)}}
+    assert found.judged() == {"test": {"nodes": 3, "accuracy": pytest.approx(1 / 3), "majority": pytest.approx(2 / 3)}}
 
 
 def test_which_nodes() -> None:

@@ -135,7 +135,7 @@ class Prediction:
     def judged(self) -> dict[str, dict[str, float]]:
         """For each split, and for the nodes in no split: the number of labelled nodes, and their ``accuracy``. In a
         multi-label task, the accuracy is the fraction of correct labels. For a regression, the mean absolute ``error``
-        replaces the accuracy.
+        replaces the accuracy. For classes, ``majority`` is the share of the most frequent class.
         """
         measure = "error" if self.kind == "regression" else "accuracy"
         if self.kind == "regression":
@@ -148,7 +148,10 @@ class Prediction:
         for split in (*SPLITS, ""):
             mine = (self.splits == split) & self.known
             if mine.any():
-                result[split or "no split"] = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
+                one = {"nodes": int(mine.sum()), measure: float(np.nanmean(scores[mine]))}
+                if self.of_classes:
+                    one["majority"] = float(np.bincount(self.labels[mine]).max() / mine.sum())
+                result[split or "no split"] = one
         return result
 
     # -- for people and files -----------------------------------------------------------------------------------------

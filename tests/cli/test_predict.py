@@ -122,6 +122,20 @@ def test_what_is_printed(trained: Path) -> None:
     assert set(told["preview"][0]) >= {"id", "predicted", "probability", "p(fraud)", "p(ok)", "split", "agree"}
 
 
+def test_predictions_that_are_worse_than_one_class_are_said(trained: Path, tmp_path: Path) -> None:
+    shop, other = trained / "month1", {"ok": "fraud", "fraud": "ok"}
+    rows = [row | {"status": other.get(row["status"], "")} for row in read(shop / "customers.csv")]
+    with (tmp_path / "customers.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    for table, worse in ((shop / "customers.csv", False), (tmp_path / "customers.csv", True)):
+        asked = ("predict", trained / "run", shop / "transfers.csv", table, "--nodes", "all")
+        (judged,) = handful(*asked, "--json").json["judged"].values()
+        assert (judged["accuracy"] < judged["majority"] - judged["nodes"] ** -0.5) == worse
+        assert ("do not use" in handful(*asked).stdout) == worse
+
+
 def test_a_decision_threshold_is_said_with_its_class(trained: Path) -> None:
     for limit in (("--cost", "fn=9,fp=1"), ("--threshold", "0.1")):
         told = handful("predict", trained / "run", *limit)

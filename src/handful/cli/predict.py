@@ -120,7 +120,11 @@ def describe_result(result: dict[str, Any], several: bool) -> list[str]:
     shares = []
     for split, one in result["judged"].items():
         right = f"{one['accuracy']:.1%}" if "accuracy" in one else f"{number(one['error'])} off, on average"
-        shares.append(f"{split} {right} of {one['nodes']:,}")
+        usual = f" (majority class {one['majority']:.1%})" if "majority" in one else ""
+        shares.append(f"{split} {right} of {one['nodes']:,}{usual}")
+        # 1/√n is at least two standard errors of a share of n nodes.
+        if one.get("majority", 0.0) - one.get("accuracy", 1.0) > one["nodes"] ** -0.5:
+            lines.append(f"{split}: worse than the majority class, so do not use these predictions")
     if shares:
         lines.append(f"{'right ' if top else ''}where the label is known: {', '.join(shares)}")
     if several:
