@@ -43,6 +43,16 @@ def student_t(share: float, freedom: int) -> float:
     return float(scipy.special.stdtrit(freedom, share))
 
 
+def share_interval(share: float, count: int) -> tuple[float, float]:
+    """Wilson's 95% confidence interval of a share of ``count`` cases.
+
+    >>> [round(end, 3) for end in share_interval(0.5, 10)]
+    [0.237, 0.763]
+    """
+    result = scipy.stats.binomtest(round(share * count), count).proportion_ci(method="wilson")
+    return float(result.low), float(result.high)
+
+
 def holm(p_values: Sequence[float]) -> list[float]:
     """Adjust several p-values by Holm's method, which controls the probability of at least one false rejection.
 

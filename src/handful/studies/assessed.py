@@ -17,6 +17,7 @@ from handful.graph import Graph
 from handful.nn import parameter_count
 from handful.runs import DECISION, OpenedRun, open_run
 from handful.shuffle.shards import is_sharded
+from handful.statistics import share_interval
 from handful.studies.baselines import BASELINES, Baseline, baseline_table, best_of, kept_baselines, say_added
 from handful.studies.trained import configurations, curve_charts, read_trained
 from handful.training.assessment import BINS, Assessment, Decision, assess_average, interval
@@ -288,7 +289,10 @@ def assessment_charts(judged: Assessment, which: str) -> list[Chart]:
     bins = [f"{low}–{low + 100 // BINS}" for low in lows]
     nodes = [one["nodes"] for one in judged.calibration]
     label = f"probability of {judged.positive or 'the predicted class'} (%)"
-    series = [Series("model", said, [*true]), Series("perfect calibration", [0, 100], [0, 100], color=1)]
+    spans = (share_interval(one["share"], int(one["nodes"])) for one in judged.calibration)
+    low, high = ([100 * end for end in column] for column in zip(*spans, strict=True))
+    model = Series("model, with 95% interval", said, [*true], [*low], [*high])
+    series = [model, Series("perfect calibration", [0, 100], [0, 100], color=1)]
     views = [
         View("calibration", "line", Axis(label), Axis("share that is true (%)"), series),
         View("nodes", "bar", Axis(label, of=bins), Axis("nodes"), [Series("nodes", bins, [*nodes])]),
