@@ -351,6 +351,7 @@ def test_bytes_that_are_ids_are_ids() -> None:
         ("edge_weight", torch.ones(3).to_sparse()),
         ("x", torch.eye(3).to_sparse_csc()),
         ("x", torch.eye(3, dtype=torch.complex64).to_sparse_csr()),
+        ("x", torch.eye(3, dtype=torch.complex64).to_sparse_coo()),
         ("x", torch.zeros(3, 2, device="meta")),
         ("x", torch.zeros(3, 2, dtype=torch.complex64)),
         ("x", [["a"], ["b"], ["c"]]),
@@ -421,6 +422,34 @@ def test_sparse_features_of_scipy(kind: str) -> None:
     assert graph.num_features == 5
     assert graph.x.dtype == torch.float32
     assert np.array_equal(sparse.dense(graph.x).numpy(), x.astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("place", [-1, 4, 99_999_999])
+def test_sparse_features_of_scipy_outside_of_the_matrix(kind: str, place: int) -> None:
+    """scipy's conversions write to these places."""
+    x = sp.coo_array(np.eye(4)).asformat(kind)
+    if kind == "coo":
+        x.coords = (np.array([0, 1, 2, place]), x.coords[1])
+    else:
+        x.indices = np.array([0, 1, 2, place], x.indices.dtype)
+    with pytest.raises(GraphError, match="x is no sparse matrix"):
+        Graph.from_edge_index([[0], [1]], 4, x=x)
+
+
+def test_sparse_features_with_fractions_as_columns() -> None:
+    x = sp.csr_array(np.eye(3))
+    x.indices = np.array([0.9, 1.7, 2.2])
+    with pytest.raises(GraphError, match="whole numbers"):
+        Graph.from_edge_index([[0], [1]], 3, x=x)
+
+
+def test_stored_zeros_do_not_change_the_identity() -> None:
+    x = sp.csr_array(np.eye(3))
+    more = sp.csr_array((np.array([1.0, 0, 1, 5, -5, 1]), np.array([0, 2, 1, 0, 0, 2]), np.array([0, 2, 3, 6])), (3, 3))
+    graphs = [Graph.from_edge_index([[0], [1]], 3, x=one) for one in (x, more)]
+    assert graphs[0].identity() == graphs[1].identity()
+    assert more.nnz == 6  # the matrix itself is as it was
 
 
 def test_sparse_features_of_torch_are_put_in_order() -> None:

@@ -597,13 +597,14 @@ def _tensor(value: Any, name: str) -> Tensor:
     """Convert an array of real numbers to a plain tensor. If torch does not support its dtype, the numbers are
     converted.
     """
-    if name == "x" and (hasattr(value, "tocsr") or getattr(value, "layout", None) is torch.sparse_coo):
-        return _from_sparse(value)
     if isinstance(value, Tensor):
-        plain = value.layout is torch.strided or (name == "x" and is_sparse(value))
+        plain = value.layout is torch.strided or (name == "x" and value.layout in (torch.sparse_csr, torch.sparse_coo))
         if not plain or value.is_quantized or value.is_meta or value.is_complex():
             got = f"{value.dtype}, {str(value.layout).removeprefix('torch.')}, on {value.device}"
             raise GraphError(f"{name} must be real numbers in a plain tensor, got {got}")
+    if name == "x" and (hasattr(value, "tocsr") or getattr(value, "layout", None) is torch.sparse_coo):
+        return _from_sparse(value)
+    if isinstance(value, Tensor):
         result: Tensor = value.detach()
         return result
     try:

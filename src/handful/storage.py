@@ -246,12 +246,18 @@ def _opened(path: Path, header: dict[str, Any], verify: bool) -> Graph:
 def _sparse_features(arrays: dict[str, Any]) -> Tensor:
     """Remove the arrays ``SPARSE`` from ``arrays``, and return their matrix."""
     parts = [arrays.pop(name, None) for name in SPARSE]
-    if "x" in arrays or not all(part is not None and part.ndim == 1 for part in parts):
+    if "x" in arrays or not all(
+        part is not None and part.ndim == 1 and part.is_floating_point() == (name == "x_values")
+        for name, part in zip(SPARSE, parts, strict=True)
+    ):
         raise GraphError(f"its sparse features need {', '.join(SPARSE)}, each a vector, and no x")
+    indptr, columns, values, width = parts
     try:
-        return sparse_rows(*parts[:3], width=int(parts[3]))
-    except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-        raise GraphError(f"its sparse features are no matrix: {str(error).splitlines()[0]}") from None
+        if int(indptr[-1]) != len(columns):
+            raise ValueError
+        return sparse_rows(indptr, columns, values, width=int(width))
+    except (RuntimeError, TypeError, ValueError, IndexError, OverflowError):
+        raise GraphError("its sparse features are no matrix: their arrays do not fit together") from None
 
 
 def read_fields(header: dict[str, Any]) -> dict[str, Any]:

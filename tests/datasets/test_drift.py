@@ -165,3 +165,17 @@ def test_an_update_compares_the_weights_and_not_the_degrees() -> None:
     update_graph(old, few, say=notes.append)
     assert not [note for note in notes if "per node" in note]
     assert sum("'weight' (median" in note for note in notes) == 1
+
+
+@pytest.mark.parametrize("split", [None, "rh", "time:joined"])
+def test_the_edges_of_the_same_tables_do_not_differ(split: str | None) -> None:
+    """Older nodes have more edges, and a split by time trains on them."""
+    rng, count = np.random.default_rng(0), 600
+    later = rng.integers(0, np.arange(1, count + 1).repeat(3)).tolist()
+    edges = {"source": np.arange(count).repeat(3).tolist(), "target": later}
+    nodes = {"id": list(range(count)), "joined": list(range(count)), "age": rng.normal(40, 9, count).tolist()}
+    nodes |= {"label": rng.choice(["a", "b"], count).tolist()}
+    made = import_tables(edges, nodes, split=split, say=lambda text: None)
+    notes: list[str] = []
+    import_tables(edges, nodes, schema=Schema.from_json(made.schema), strict=True, say=notes.append)
+    assert not [note for note in notes if "differ" in note]

@@ -250,3 +250,15 @@ def test_sparse_features_have_the_baselines_of_dense_ones() -> None:
     assert list(found) == list(known)
     for name in found:  # a tree may turn at a difference of rounding
         assert found[name].val == pytest.approx(known[name].val, abs=1e-6 if "regression" in name else 0.05)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_principal_components_of_features_that_depend_on_each_other(seed: int) -> None:
+    """There are fewer nodes than features, and many features are 0."""
+    graph = make_graph(319, features=800)
+    rng = torch.Generator().manual_seed(seed)
+    assert graph.x is not None
+    kept = (torch.rand(graph.x.shape, generator=rng) < 0.005) & (torch.rand(800, generator=rng) < 0.7)
+    made = _Columns(graph.replace(x=torch.where(kept, graph.x, 0.0)))
+    assert made.own.shape == (319, 256)
+    assert bool(made.own.isfinite().all())

@@ -392,7 +392,7 @@ class _Reader:
                 raise DatasetError(f"the schema needs a node table beside {listed.path}: give both")
             alone = replace(self, scratch=scratch)._edges(listed, roles, self.before)
             if schema is not None:
-                self._check_edges(schema, listed, alone, np.ones(alone.num_nodes, bool))
+                self._check_edges(schema, listed, alone, alone.num_nodes)
             return alone
         described = TableFile.open(nodes, written.decimal, written.encoding, "the node table")
         if schema is None:
@@ -413,7 +413,7 @@ class _Reader:
         schema = self._nodes(table, schema, names, fields, problems)
         tables = tables or reader._edges(listed, roles, ids)
         tables.where = described.path
-        schema = self._check_edges(schema, listed, tables, _fitted(fields, len(ids)))
+        schema = self._check_edges(schema, listed, tables, len(ids))
         tables.fields |= _pad(fields, tables.num_nodes - len(ids), schema) | {"schema": schema.to_json()}
         if early is not None:
             later = np.flatnonzero(tables.fields["val_mask"] | tables.fields["test_mask"])
@@ -548,7 +548,7 @@ class _Reader:
 
     # -- edges --------------------------------------------------------------------------------------------------
 
-    def _check_edges(self, schema: Schema, listed: TableFile, tables: _Tables, fitted: np.ndarray) -> Schema:
+    def _check_edges(self, schema: Schema, listed: TableFile, tables: _Tables, nodes: int) -> Schema:
         """Add the distributions of the edges to a schema that is fitted to these tables, and return it. If the schema
         was given, print a note about edges that differ from those in training.
         """
@@ -558,13 +558,13 @@ class _Reader:
             own = (*own, Column(weight, "number"))
         table = arrow().Table.from_batches(tables.columns) if own else arrow().table({})
         values = replace(listed, names=tuple(table.column_names), table=table)
-        degrees = TableFile.open(edge_counts(tables.blocks, roles.undirected, len(fitted)))
+        degrees = TableFile.open(edge_counts(tables.blocks, roles.undirected, nodes))
         if self.schema is None:
             for told in doubts(values, own, ()):
                 self.say(f"{listed.path}: {told}")
             of_values = with_profile(Profile(own, len(values)), values, np.ones(len(values), bool))
             counted = tuple(Column(name, "number") for name in degrees.names)
-            of_degrees = with_profile(Profile(counted, int(fitted.sum())), degrees, fitted)
+            of_degrees = with_profile(Profile(counted, nodes), degrees, np.ones(nodes, bool))
             return replace(schema, edges=replace(roles, values=of_values, degrees=of_degrees))
         compared: list[tuple[Schema | Profile, TableFile]] = [(roles.values, values)]
         if self.before is None and roles.time is None:  # otherwise only new or only early edges are counted

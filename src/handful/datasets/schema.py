@@ -681,8 +681,10 @@ def date_format(rows: TableFile, name: str, order: str = "auto") -> str:
     if order == "auto" or len(first[0]) == 4:
         order = "ymd" if len(first[0]) == 4 else "dmy" if days > 12 or sign[0] == "." else "mdy" if months > 12 else ""
     if not order:
-        such = f"'{name}' holds dates such as '{known[0]}'"
-        raise rows.error(f"{such}, with ambiguous day and month: import with dates='dmy' or dates='mdy'")
+        such = f"'{name}' holds dates such as '{known[0]}', with ambiguous day and month"
+        raise rows.error(
+            f"{such}, with ambiguous day and month: import with dates='dmy' or dates='mdy', or write 2024-12-31"
+        )
     years = "%Y" if len((first if order == "ymd" else third)[0]) == 4 else "%y"
     date = sign[0].join({"d": "%d", "m": "%m", "y": years}[one] for one in order)
     time = clock[0][:1] + ":".join(("%H", "%M", "%S")[: clock[0].count(":") + 1]) if clock[0] else ""

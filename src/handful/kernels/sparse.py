@@ -44,19 +44,31 @@ def arrays_of(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def from_scipy(matrix: Any) -> Tensor:
-    """Convert a sparse matrix of SciPy to float32 rows, whose columns ascend. The matrix itself does not change.
+    """Convert a sparse matrix of SciPy to float32 rows, whose columns ascend and whose stored values are not 0. The
+    matrix itself does not change.
 
     Raises:
         ValueError, TypeError: the matrix is not valid, or its values are not real numbers.
     """
+    from scipy.sparse import coo_array, csr_array
+
     if len(matrix.shape) != 2:
         raise ValueError(f"it has {len(matrix.shape)} dimensions, and features have 2")
     if matrix.dtype.kind not in "biuf":
         raise TypeError(f"its values are {matrix.dtype}, not real numbers")
+    # The conversions of SciPy do not check their arrays.
+    if getattr(matrix, "format", "") == "coo":
+        matrix = coo_array((matrix.data, (matrix.row, matrix.col)), shape=matrix.shape)
+    elif hasattr(matrix, "check_format"):
+        if {matrix.indptr.dtype.kind, matrix.indices.dtype.kind} - {*"iu"}:
+            raise TypeError("its indices are not whole numbers")
+        matrix.check_format(full_check=True)
     csr = matrix.tocsr()
-    csr.check_format(full_check=True)
-    csr = csr.astype(np.float32, copy=not csr.has_canonical_format)
-    csr.sum_duplicates()
+    csr = csr_array((csr.data.astype(np.float32, copy=False), csr.indices, csr.indptr), shape=csr.shape)
+    if not (csr.has_canonical_format and csr.data.all()):
+        csr = csr.copy()
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
     columns = csr.indices.astype(np.int32 if max(csr.nnz, csr.shape[1]) < 2**31 else np.int64, copy=False)
     return sparse_rows(*map(torch.from_numpy, (csr.indptr, columns, csr.data)), width=csr.shape[1])
 

@@ -210,8 +210,8 @@ class _Columns:
             return self._in_one_unit(dense(self.plain))
         self.notes.append(f"{self.graph.num_features:,} columns as {COLUMNS} principal components")
         x = self._most_varied(min(WIDEST, self.graph.num_features))
-        some = x[self.fitted] - x[self.fitted].mean(0)
-        return self._in_one_unit(x @ torch.linalg.eigh(some.T @ some).eigenvectors[:, -COLUMNS:])
+        some = (x[self.fitted] - x[self.fitted].mean(0)).double()  # in float32, eigh does not always converge
+        return self._in_one_unit(x @ torch.linalg.eigh(some.T @ some).eigenvectors[:, -COLUMNS:].float())
 
     def _most_varied(self, count: int) -> Tensor:
         """The ``count`` features with the largest variance, in their order, as a dense tensor."""
