@@ -93,7 +93,7 @@ def test_tables_are_encoded_by_the_first(tmp_path: Path) -> None:
     first = classifier.predict((inside, turned))
     assert np.array_equal(first, classifier.predict((inside, nodes.slice(10, 30))))
     other = hf.datasets.importer.import_tables(inside, nodes.slice(10, 30))
-    with pytest.raises(hf.HandfulError, match="that are not those of the training"):
+    with pytest.raises(hf.HandfulError, match="is not as in training"):
         classifier.predict(other)
 
 

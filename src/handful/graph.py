@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import GraphError
+from handful.errors import GraphError, explaining
 from handful.files import text_fingerprint
 from handful.kernels import csr
 from handful.kernels.sparse import arrays_of, from_scipy, is_sparse, scipy_rows, sparse_rows
@@ -607,10 +607,8 @@ def _tensor(value: Any, name: str) -> Tensor:
     if isinstance(value, Tensor):
         result: Tensor = value.detach()
         return result
-    try:
+    with explaining(f"{name} is not an array of numbers: {{}}", TypeError, ValueError, OverflowError, kind=GraphError):
         array = np.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise GraphError(f"{name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf" and array.size:
         how = f": encode text, as np.unique({name}, return_inverse=True) does" if array.dtype.kind in "SUO" else ""
         raise GraphError(f"{name} must be real numbers, got {array.dtype}{how}")
@@ -729,14 +727,11 @@ def _from_sparse(x: Any) -> Tensor:
     from scipy.sparse import coo_array
 
     device = getattr(x, "device", "cpu")
-    try:
+    with explaining("x is no sparse matrix of numbers: {}", RuntimeError, TypeError, ValueError, kind=GraphError):
         if isinstance(x, Tensor):
-            x = coo_array(
-                (x._values().detach().float().cpu().numpy(), (*x._indices().cpu().numpy(),)), shape=tuple(x.shape)
-            )
+            values, places = x._values().detach().float().cpu().numpy(), x._indices().cpu().numpy()
+            x = coo_array((values, tuple(places)), shape=tuple(x.shape))
         return from_scipy(x).to(device)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise GraphError(f"x is no sparse matrix of numbers: {error}") from None
 
 
 def _check_sparse(x: Tensor) -> Tensor:

@@ -313,7 +313,7 @@ def check_features(graph: Graph, width: int, schema: Schema | None) -> None:
             raise RunError(f"{features} without names, and the training had named columns: {advice}")
         if differ := schema.differences(Schema.from_json(graph.schema)):
             more = " …" if len(differ) > 6 else ""
-            raise RunError(f"{features} that are not those of the training ({'; '.join(differ[:6])}{more}): {advice}")
+            raise RunError(f"graph '{graph.name}' is not as in training ({'; '.join(differ[:6])}{more}): {advice}")
     if graph.num_features != width:
         raise RunError(f"{features}, and the training had {width}")
 

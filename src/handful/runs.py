@@ -95,9 +95,12 @@ class OpenedRun:
         return open_run(again).folders if (again / SUMMARY).exists() else self.folders
 
     def seen(self, graph: Graph) -> Graph:
-        """``graph`` with the labels that the models of ``deployed`` use as features: all labels after a refit."""
-        refitted = self.deployed != self.folders and graph.train_mask is not None
-        return training_on_all(graph) if refitted and self.model.label_head is not None else graph
+        """``graph`` with the labels that the models of ``deployed`` use as features: all labels after a refit, or if
+        the graph has no split. The label of a node is never a feature of the node itself.
+        """
+        every = self.deployed != self.folders or graph.train_mask is None
+        uses = self.model.label_head is not None and bool(graph.labelled.any())
+        return training_on_all(graph) if uses and every else graph
 
     # -- predicting ---------------------------------------------------------------------------------------------------
 
@@ -216,8 +219,8 @@ class OpenedRun:
         """
         check_features(graph, self.model.in_features, self.schema)
         names, own = graph.class_names, self.encoding.get("class_names")
-        if self.model.label_head is not None and names and own and list(names) != own and graph.train_mask is not None:
-            raise RunError(f"graph '{graph.name}' has other classes than the labels in training: leave out its split")
+        if self.model.label_head is not None and names and own and list(names) != own and graph.y is not None:
+            raise RunError(f"graph '{graph.name}' has other classes than the labels in training: leave out its labels")
         numbers = self.encoding.get("kind") == "regression" and graph.y is not None
         return graph.replace(task="regression") if numbers else graph
 

@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from handful.errors import DatasetError, GraphError, blaming
+from handful.errors import DatasetError, GraphError, blaming, explaining
 from handful.files import naming, private, private_map, write_text
 from handful.graph import MASKS, Graph
 from handful.kernels.gather import rows_between
@@ -251,13 +251,11 @@ def _sparse_features(arrays: dict[str, Any]) -> Tensor:
         for name, part in zip(SPARSE, parts, strict=True)
     ):
         raise GraphError(f"its sparse features need {', '.join(SPARSE)}, each a vector, and no x")
-    indptr, columns, values, width = parts
-    try:
-        if int(indptr[-1]) != len(columns):
-            raise ValueError
-        return sparse_rows(indptr, columns, values, width=int(width))
-    except (RuntimeError, TypeError, ValueError, IndexError, OverflowError):
-        raise GraphError("its sparse features are no matrix: their arrays do not fit together") from None
+    wrong = (RuntimeError, TypeError, ValueError, IndexError, OverflowError)
+    with explaining("its sparse features are no matrix: {}", *wrong, kind=GraphError):
+        if int(parts[0][-1]) != len(parts[1]):
+            raise ValueError("the starts of its rows do not end at the number of its columns")
+        return sparse_rows(*parts[:3], width=int(parts[3]))
 
 
 def read_fields(header: dict[str, Any]) -> dict[str, Any]:

@@ -122,6 +122,25 @@ def test_what_is_printed(trained: Path) -> None:
     assert set(told["preview"][0]) >= {"id", "predicted", "probability", "p(fraud)", "p(ok)", "split", "agree"}
 
 
+def test_a_graph_of_the_other_direction_is_refused(trained: Path, tmp_path: Path) -> None:
+    shop = trained / "month1"
+    tables = (shop / "transfers.csv", shop / "customers.csv")
+    assert handful("import", *tables, *ROLES, "--out", tmp_path / "directed").code == 0
+    refused = handful("predict", trained / "run", tmp_path / "directed")
+    assert refused.code == 2
+    assert "undirected" in refused.stderr
+
+
+def test_an_unfinished_run_and_known_nodes_have_notes(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained / "run", tmp_path / "run")
+    tables = (trained / "month1" / "transfers.csv", trained / "month1" / "customers.csv")
+    whole = handful("predict", tmp_path / "run", *tables, "--nodes", "all")
+    assert "may have been trained" in whole.stderr
+    assert "not finished" not in whole.stderr
+    shutil.rmtree(tmp_path / "run" / "seed-2")
+    assert "1 of 2 seeds" in handful("predict", tmp_path / "run").stderr
+
+
 def test_predictions_that_are_worse_than_one_class_are_said(trained: Path, tmp_path: Path) -> None:
     shop, other = trained / "month1", {"ok": "fraud", "fraud": "ok"}
     rows = [row | {"status": other.get(row["status"], "")} for row in read(shop / "customers.csv")]

@@ -159,7 +159,7 @@ def change(path: Path, old: str, new: str) -> None:
         ("targets.csv", "\n0,", "\n0,0.5\n0,", r"targets\.csv has 61 rows"),
         ("edgelist.csv", "\n2,2\n", "\n2,60\n", "edge 150 .* 60"),
         ("edgelist.csv", "\n2,2\n", "\n2\n", r"edgelist\.csv, row 152: 1 columns where there should be 2"),
-        ("edgelist.csv", "\n2,2\n", "\n2,x\n", r"edgelist\.csv, row 152: 'x' is not a number"),
+        ("edgelist.csv", "\n2,2\n", "\n2,x\n", r"edgelist\.csv, row 152: 'x' is not a whole number"),
         ("edgelist.csv", "\n2,2\n", "\n2,\n", r"edgelist\.csv, row 152: a value is missing"),
         ("split_masks_RL.csv", "train", "training", r"split_masks_RL\.csv has no column 'train'"),
         ("split_masks_RH.csv", "\n59,", "\n59,True,False,False\n59,", r"split_masks_RH\.csv has 61 rows"),

@@ -175,6 +175,28 @@ def test_marks_that_may_be_between_thousands_have_a_note(
     assert any("three decimals" in text and cells[0] in text for text in said) == noted
 
 
+def test_labels_to_regress_on_have_the_same_notes() -> None:
+    prices = [10.0 + i for i in range(30)] + [-999.0] * 3
+    nodes, said = {"id": list(range(33)), "price": prices}, list[str]()
+    import_tables({"source": [0], "target": [1]}, nodes, label=["price"], task="regression", say=said.append)
+    assert sum("-999.0 in 3 rows" in text for text in said) == 1
+
+
+@pytest.mark.parametrize("undirected", [False, True])
+def test_merged_edges_are_counted(undirected: bool) -> None:
+    edges = {"source": ["a", "a", "b", "a"], "target": ["b", "b", "a", "c"], "weight": [1.0, 2.0, 4.0, 8.0]}
+    for rows, count in ((edges, 1), ({name: values[1:] for name, values in edges.items()}, 0)):
+        said: list[str] = []
+        import_tables(rows, {"id": ["a", "b", "c"]}, label=[], undirected=undirected, say=said.append)
+        assert [text[:2] for text in said if "repeat an edge" in text] == ["1 "] * count
+
+
+def test_a_decimal_comma_of_an_edge_names_the_option(tmp_path: Path) -> None:
+    edges = "source;target;weight\na;b;1.5\nb;c;22,39\n"
+    with pytest.raises(DatasetError, match=r"row 3: '22,39' is not a number.*decimal=','"):
+        import_tables(*pair(tmp_path, edges))
+
+
 def test_weights_of_edges_have_the_same_notes(tmp_path: Path) -> None:
     weights = [*[f"{i}" for i in range(40)], "1.198", "999", "999"]
     edges = "source,target,weight\n" + "".join(f"a,b,{weight}\n" for weight in weights)

@@ -69,7 +69,7 @@ def test_matrices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(read_matrix(path, np.float32, columns=2), expected.T[:2])
     with pytest.raises(DatasetError, match="has 100 rows where there should be 99"):
         read_matrix(path, np.float32, 99)
-    with pytest.raises(DatasetError, match=r"m\.csv\.gz, row 1: '.*' is not a number \(int64\)"):
+    with pytest.raises(DatasetError, match=r"m\.csv\.gz, row 1: '.*' is not a whole number"):
         read_matrix(path, np.int64)
 
 

@@ -232,6 +232,13 @@ def test_the_sentence_says_what_is_added_also_when_it_is_nothing() -> None:
     assert "adds 1 of MAE" in say_added("SAGE", 2.0, 0.1, errors, METRICS["mae"])
 
 
+def test_a_rare_class_comes_with_the_metric_for_it() -> None:
+    metric = METRICS["accuracy"]
+    for share, rare in ((0.97, True), (0.6, False)):
+        found = [Baseline("majority class", False, share, share, 0.0)]
+        assert ("average_precision" in say_added("GraphSAGE", share, 0.01, found, metric)) == rare
+
+
 def test_sparse_features_have_the_baselines_of_dense_ones() -> None:
     graph = make_graph(300, features=300)
     assert graph.x is not None

@@ -223,12 +223,21 @@ def test_predictions_of_a_run_use_the_labels(tmp_path: Path) -> None:
     opened, graph = hf.open_run(tmp_path / "run"), hf.load(saved)
     wanted = infer(opened.model, graph).softmax(1)
     torch.testing.assert_close(torch.from_numpy(opened.predict_proba()), wanted)
-    unlabelled = graph.replace(train_mask=None, val_mask=None, test_mask=None)
+    unlabelled = graph.replace(y=None, train_mask=None, val_mask=None, test_mask=None)
     wanted = outputs_of(opened.model, unlabelled).softmax(1)
     torch.testing.assert_close(torch.from_numpy(opened.predict_proba(unlabelled)), wanted)
+    assert graph.y is not None
+    some = torch.where(torch.arange(150) % 3 > 0, graph.y, -1)  # without a split, all known labels are features
+    known = graph.replace(y=some, train_mask=some >= 0, val_mask=None, test_mask=None)
+    no_split: dict[str, Any] = dict.fromkeys(MASKS)
+    loose = opened.prediction(known.replace(**no_split))
+    torch.testing.assert_close(torch.from_numpy(loose.values), infer(opened.model, known).softmax(1))
+    assert set(loose.splits) == {""}
+    nothing = known.replace(y=torch.full((150,), -1), **no_split)
+    torch.testing.assert_close(torch.from_numpy(opened.predict_proba(nothing)), wanted)
     assert "labels of training neighbours" in (tmp_path / "run" / "README.md").read_text()
     with pytest.raises(RunError, match="classes"):
-        opened.predict_proba(graph.replace(class_names=("b", "a", "c", "d")))
+        opened.predict_proba(known.replace(class_names=("b", "a", "c", "d"), **no_split))
     with pytest.raises(HandfulError, match="memory"):
         opened.prediction(graph, memory="8GiB")
 

@@ -65,8 +65,11 @@ def predict(
     how = {name: given[name] for name in ("strict", "unknown") if name in given}
     with console.status("reading the graph"):
         data = opened.check(opened.load(graph, table, say=note, **how))
-    if opened.model.label_head is not None and (data.y is None or data.train_mask is None):
-        note("the models use labels of training nodes, and this graph has none: their measured accuracy does not hold")
+    used = opened.seen(data).train_mask
+    if opened.model.label_head is not None and (used is None or not bool(used.any())):
+        note("the models use labels of neighbours, and this graph has none: their measured accuracy does not hold")
+    if opened.experiment is not None and len(opened.folders) < len(opened.experiment.seeds):
+        note(f"the training has not finished: {len(opened.folders)} of {len(opened.experiment.seeds)} seeds predict")
     unlabelled = len(choose_nodes(data, "unlabelled"))
     if graph is not None and "nodes" not in given and 0 < unlabelled < data.num_nodes:
         note("only nodes without a known label are predicted: --nodes all predicts all")
@@ -91,6 +94,8 @@ def predict(
         note("the models were trained on all labels: their accuracy on this graph does not hold for new nodes")
     elif (opened.path / REFIT).exists():
         note(f"the refit has not finished, so the models before it predict: finish it, or delete {opened.path / REFIT}")
+    elif graph is not None and found.known.any():
+        note("the models may have been trained on nodes of this graph, whose accuracy is then too high")
     if graph is None and opened.own_splits:
         note(f"each seed has its own split; this is the split of seed {opened.seed}. Others train on its test nodes")
     columns = {name: values[:10].tolist() for name, values in found.columns().items()}

@@ -148,17 +148,20 @@ def import_tables(
     with blaming(tables.where):
         edge_index = np.concatenate(tables.blocks, axis=1)
         graph = Graph.from_edge_index(edge_index, tables.num_nodes, **tables.fields | fields)
-    graph = _with_split(_merged(graph, tables.roles), split, seed)
+    graph = _with_split(_merged(graph, tables.roles, say), split, seed)
     if out is not None:
         save(graph, out)
     return graph
 
 
-def _merged(graph: Graph, roles: Edges) -> Graph:
-    """Merge repeated edges, and add the reverse edges, as ``roles`` require."""
+def _merged(graph: Graph, roles: Edges, say: Say) -> Graph:
+    """Merge repeated edges, and add the reverse edges, as ``roles`` require. Print a note if edges are merged."""
+    merged, how = graph, roles.repeated or "sum"
     if roles.repeated is not None or graph.edge_weight is not None:
-        graph = graph.coalesce(roles.repeated or "sum")
-    return graph.to_undirected() if roles.undirected else graph
+        merged = graph.coalesce(how)
+    if lost := graph.num_edges - merged.num_edges:
+        say(f"{lost:,} rows of the edge list repeat an edge: the weight of an edge is the {how} of its rows")
+    return merged.to_undirected() if roles.undirected else merged
 
 
 def update_graph(
@@ -213,7 +216,7 @@ def update_graph(
     own |= {} if out is None else {"name": Path(out).name}
     with blaming(tables.where):
         ends = np.concatenate(tables.blocks, axis=1)
-        more = _merged(Graph.from_edge_index(ends, total, edge_weight=weight, x=own.get("x")), roles)
+        more = _merged(Graph.from_edge_index(ends, total, edge_weight=weight, x=own.get("x")), roles, say)
         weights = [one.edge_weight for one in (old, more) if one.edge_weight is not None]
         own |= {"edge_weight": torch.cat(weights)} if weights else {}
         made = Graph.from_edge_index(torch.cat([old.edge_index, more.edge_index], 1), total, **own)
@@ -508,7 +511,8 @@ class _Reader:
         fitted = _fitted(masks, len(table))
         columns = fit_columns(table, names, self.how, fitted, problems)
         problems.tell()
-        for told in doubts(table, columns, schema.classes):
+        numbers = [Column(name, "number") for name in schema.labels if schema.task == "regression"]
+        for told in doubts(table, [*columns, *numbers], schema.classes):
             self.say(f"{table.path}: {told}")
         used = {schema.id, schema.split, *schema.labels, *MASKS, *schema.kept, *(column.name for column in columns)}
         ignored = tuple(name for name in table.names if name not in used)

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from urllib.parse import parse_qsl
 
 from handful.datasets.splits import check_seed, draw_split, is_drawn
-from handful.errors import DatasetError, HandfulError, unknown
+from handful.errors import DatasetError, HandfulError, explaining, unknown
 from handful.files import home, place
 from handful.graph import Graph
 from handful.settings import check_value
@@ -223,7 +223,5 @@ def _convert(what: str, key: str, text: str, hint: Any) -> Any:
         value = int(text) if text.isdigit() else int(value) if value.is_integer() else value
     if hint is bool:
         value = {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
-    try:
+    with explaining(f"{what}: {{}}", HandfulError, kind=DatasetError):
         return check_value(f"option {key}", value, hint)
-    except HandfulError as error:
-        raise DatasetError(f"{what}: {error}") from None

@@ -26,7 +26,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from handful.datasets.tables import Problems, TableFile, arrow, places_among, reading
-from handful.errors import DatasetError
+from handful.errors import DatasetError, explaining
 from handful.files import plain
 from handful.finding import Cell, Table, decode
 from handful.settings import MOST_HASHED, Repeated, TableOptions, Task, Unknown
@@ -375,6 +375,8 @@ class Schema:
                 result.append(f"'{name}' has another {' and '.join(differ)}{which}")
         if not result and list(mine) != list(theirs):
             result = ["the columns are in another order"]
+        if self.edges.undirected != other.edges.undirected:
+            result.append(f"the edges are {'' if other.edges.undirected else 'not '}undirected")
         return result
 
     # -- for people and files -----------------------------------------------------------------------------------------
@@ -413,10 +415,9 @@ class Schema:
         Raises:
             DatasetError: ``value`` is not a schema.
         """
-        try:
+        wrong = (TypeError, ValueError, LookupError, AttributeError, OverflowError, DatasetError)
+        with explaining("this is not a schema of this version of handful: {}", *wrong, kind=DatasetError):
             return decode(cls, value)  # type: ignore[no-any-return]
-        except (TypeError, ValueError, LookupError, AttributeError, OverflowError, DatasetError) as error:
-            raise DatasetError(f"this is not a schema of this version of handful: {error}") from None
 
 
 # -- fitting ----------------------------------------------------------------------------------------------------------
@@ -588,7 +589,8 @@ def _fit_categories(rows: TableFile, name: str, asked: bool) -> tuple[str, ...]:
         different = f"column '{name}' has {len(values):,} different values, such as '{values[0]:.40}'"
         compute, rest = arrow().compute, f"keep='{name}' or ignore='{name}'"
         if compute.all(compute.match_substring_regex(rows.text(name), "^[^A-Za-z]*[0-9][^A-Za-z]*$")).as_py():
-            raise rows.error(f"{different}: write numbers like 1234.5 and dates like 2024-12-31, or give {rest}")
+            form = f"write numbers like 1234{rows.decimal}5, without marks between thousands, and dates like 2024-12-31"
+            raise rows.error(f"{different}: {form}, or give {rest}")
         raise rows.error(f"{different}, too many for a column each: give hashed='{name}=512' for its words, {rest}")
     return tuple(values)
 

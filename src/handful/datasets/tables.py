@@ -76,7 +76,8 @@ def reading(path: Path) -> Iterator[None]:
             raise DatasetError(f"{path} cannot be read: {said}") from None
         what = re.sub(r"Expected (\d+) columns, got (\d+).*", r"\2 columns where there should be \1", row[2])
         if value:
-            what = f"'{value[2]}' is not a number ({value[1]}) as the column's other values are"
+            comma = ": if it has a decimal comma, give decimal=','" if re.fullmatch(r"-?\d+,\d+", value[2]) else ""
+            what = f"'{value[2]}' is not a {'whole ' * (value[1] == 'int64')}number{comma}"
         kind = NotWholeError if value and value[1] == "int64" else DatasetError
         raise kind(f"{path}, row {row[1]}: {what}") from None
 

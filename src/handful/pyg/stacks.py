@@ -13,7 +13,7 @@ from torch import Tensor, fx, nn
 from torch_geometric.nn import BatchNorm, GATConv, GCNConv, LayerNorm, Linear, SAGEConv
 
 from handful.adjacency import Adjacency
-from handful.errors import HandfulError
+from handful.errors import HandfulError, explaining
 from handful.nn import GAT, GCN, SAGE
 from handful.nn.backbone import Backbone, Norm
 from handful.nn.network import Chunks
@@ -61,10 +61,8 @@ def accelerate(model: nn.Module) -> Backbone:
     >>> type(ours).__name__, ours.depth, ours.options["norm"]
     ('SAGE', 3, 'bn')
     """
-    try:
+    with explaining(f"{type(model).__name__} cannot be accelerated: {{}}", HandfulError):
         return _converted(copy.deepcopy(model)).train(model.training)
-    except HandfulError as error:
-        raise HandfulError(f"{type(model).__name__} cannot be accelerated: {error}") from None
 
 
 def _converted(model: nn.Module) -> Backbone:

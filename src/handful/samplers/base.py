@@ -14,7 +14,7 @@ from torch import Tensor
 
 from handful.adjacency import Adjacency
 from handful.batch import Batch, Sample, make_batch
-from handful.errors import HandfulError, SamplerError, require_name, unknown
+from handful.errors import HandfulError, SamplerError, explaining, require_name, unknown
 from handful.graph import Graph
 from handful.kernels.threads import get_threads, run
 from handful.settings import Range, check_fields
@@ -229,7 +229,5 @@ def per_graph(compute: Callable[Concatenate[Graph, P], T]) -> Callable[Concatena
 
 def check_options(sampler: Sampler) -> None:
     """Convert the options of a sampler to their declared types, or raise an error."""
-    try:
+    with explaining(f"sampler '{sampler.name}': {{}}", HandfulError, kind=SamplerError):
         check_fields(sampler)
-    except HandfulError as error:
-        raise SamplerError(f"sampler '{sampler.name}': {error}") from None

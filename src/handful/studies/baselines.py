@@ -53,7 +53,11 @@ BOOSTED = 16_000_000
 ROUNDS = 30
 """The number of steps of label propagation."""
 STRENGTHS = (1.0, 0.03)
-"""The values of C for logistic regression; the validation metric selects one of them."""
+"""The values of C for logistic regression, and of 1/α for ridge regression; the validation metric selects one of
+them.
+"""
+RARE = " For a rare class, train with --metric average_precision -s class_weight=balanced -s threshold=f1."
+"""The advice if more than 90% of the test nodes have the majority class."""
 FLOOR = 1e-9
 """The minimum probability of a class. Smaller probabilities are replaced by this value."""
 
@@ -312,7 +316,7 @@ def _models(graph: Graph, balanced: bool) -> tuple[list[Any], list[Any]]:
 
     few: dict[str, Any] = {"max_iter": 40, "learning_rate": 0.25, "max_bins": 63}
     if graph.kind in ("regression", "multilabel"):
-        return [Ridge()], [HistGradientBoostingRegressor(**few)]
+        return [Ridge(1 / c) for c in STRENGTHS], [HistGradientBoostingRegressor(**few)]
     weight = "balanced" if balanced else None
     linear = [LogisticRegression(C=c, max_iter=200, tol=1e-3, class_weight=weight) for c in STRENGTHS]
     return linear, [HistGradientBoostingClassifier(**few, class_weight=weight)]
@@ -380,7 +384,9 @@ def say_added(name: str, test: float, half: float, found: Sequence[Baseline], me
         return value - other if metric.higher_is_better else other - value
 
     if above(test, majority.test) <= 0:
-        return f"{name} is no better than the {majority.name} ({metric.with_unit(majority.test)}): do not use it."
+        advice = RARE * (metric.name == "accuracy" and majority.test > 0.9)
+        majority_test = metric.with_unit(majority.test)
+        return f"{name} is no better than the {majority.name} ({majority_test}): do not use it.{advice}"
     gain = above(test, best.test)
     adds = f"adds {metric.apart(gain)} to" if gain > 0 else f"is {metric.apart(gain)} worse than"
     seeing = best_of([one for one in found if one.sees_graph] or [blind], metric)
