@@ -233,6 +233,14 @@ def test_commas_between_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
         import_tables(*pair(tmp_path, nodes='id,sum\na,"1,198"\nb,588\nc,86\n'))
 
 
+def test_ids_that_are_all_unknown_are_not_left_out() -> None:
+    nodes = {"id": ["00001", "00002"]}
+    for source, advised in ((["1", "2"], False), (["1", "00002"], True)):
+        with pytest.raises(DatasetError, match="00001") as caught:
+            import_tables({"source": source, "target": ["2", "1"]}, nodes)
+        assert ("unknown='skip'" in str(caught.value)) == advised
+
+
 def test_ids_that_are_added_have_a_note(tmp_path: Path) -> None:
     for nodes, alone in (("id,x\na,1\nz,2\n", False), ("id,x\ny,1\nz,2\n", True)):
         said: list[str] = []

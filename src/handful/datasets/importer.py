@@ -647,8 +647,9 @@ class _Reader:
             self.progress(len(block))
         problems = Problems(f"{path}, {faults}" for faults in (absent, unweighted) if faults.count)
         if strange.count:
-            such = " and ".join(f"'{id}'" for id in known[:2].to_pylist())
-            advice = f"add them to it (its ids are such as {such}), or give unknown='skip' or unknown='add'"
+            advice = f"add them to it (its ids are such as {' and '.join(map(repr, known[:2].to_pylist()))}), or "
+            some = strange.count < sum(block.size for block in blocks)
+            advice += "give unknown='skip' or unknown='add'" if some else "correct them"
             problems.append(f"{path}, {strange}: {advice}")
         problems.tell()
         if skipped:
