@@ -144,7 +144,7 @@ class Judged:
         what = f"{self.result.nodes.capitalize()} {spaced(metric.name)} of {'the ' * (len(self.seeds) > 1)}{self.which}"
         said += [] if isnan(value) else [f"{what}: {metric.with_unit(value)} ({ends})."]
         if self.decision.bias:
-            said.append("Probabilities are calibrated on the validation nodes. Before that:")
+            said.append("Probabilities are calibrated on the validation nodes. Without calibration:")
         return said
 
 
