@@ -115,7 +115,7 @@ class OpenedRun:
         kind, positive = self.encoding["kind"], int(self.encoding.get("positive") or 0)
         own = Decision(kind, positive, 0.5, class_weights(self.deployed[0])).unweighted()
         if (self.path / DECISION).exists():
-            kept = {"kind": kind, "positive": positive, "threshold": None, **read_json(self.path / DECISION)}
+            kept = {"threshold": None, **read_json(self.path / DECISION), "kind": kind, "positive": positive}
             wanted = f"{self.path / DECISION} holds no decision rule: delete it"
             with explaining(wanted, TypeError, KeyError, HandfulError, kind=RunError):
                 rule: Decision = decode(Decision, kept)

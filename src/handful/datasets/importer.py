@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -508,7 +508,8 @@ class _Reader:
         """Fit the encoding of the columns ``names``, and add it to the schema. The encoding is fitted to the training
         rows, or to all rows if there is no split.
         """
-        fitted = _fitted(masks, len(table))
+        train = masks.get("train_mask", np.zeros(len(table), bool))
+        fitted = train if train.any() else np.ones(len(table), bool)
         columns = fit_columns(table, names, self.how, fitted, problems)
         problems.tell()
         numbers = [Column(name, "number") for name in schema.labels if schema.task == "regression"]
@@ -728,12 +729,6 @@ def _tell_leaks(table: TableFile, schema: Schema, x: np.ndarray, y: np.ndarray |
         names = ", ".join(f"'{name}'" for name in list(leaks)[:MOST_MOVED])
         told = f"'{schema.labels[0]}' is predicted almost without mistakes by one column alone: {names}"
         say(f"{table.path}: {told}; ignore columns whose values are unknown at prediction time")
-
-
-def _fitted(fields: Mapping[str, Any], rows: int) -> np.ndarray:
-    """A mask of the training rows; of all rows if there is no split."""
-    train: np.ndarray = fields.get("train_mask", np.zeros(rows, bool))
-    return train if train.any() else np.ones(rows, bool)
 
 
 def _refuse_class(told: str) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -23,14 +22,12 @@ from handful.graph import Graph
 from handful.kernels.bfloat16 import array
 from handful.kernels.csr import remove_labels
 from handful.kernels.dispatch import backend
-from handful.samplers.base import Sampler
+from handful.samplers.base import Sampler, per_graph
 from handful.samplers.full import full_adjacency
 from handful.settings import Settings
 
 DROPPED = 0.5
 """The probability that a training step drops the label counts of a target."""
-_counts: WeakKeyDictionary[Graph, Tensor] = WeakKeyDictionary()
-"""The cached result of ``neighbour_counts`` for each graph."""
 
 
 class LabelHead(nn.Module):
@@ -147,16 +144,14 @@ def label_logits(model: Any, graph: Graph, memory: int | str | None = None) -> T
     return head(neighbour_counts(graph, len(head.prior)).to(head.prior.device))  # type: ignore[no-any-return]
 
 
+@per_graph
 def neighbour_counts(graph: Graph, classes: int) -> Tensor:
     """float32 ``(N, K)``: for each node, the number of its training neighbours of each class, in the full graph. The
     result is cached.
     """
     if graph.kind not in ("binary", "multiclass") or (graph.num_classes or 0) > classes:
         raise HandfulError(f"the model has labels of {classes} classes: graph '{graph.name}' must have these classes")
-    counts = _counts.get(graph)
-    if counts is None or counts.shape[1] != classes:
-        counts = _counts[graph] = count_classes(full_adjacency(graph), one_hot(graph, graph.nodes, classes))
-    return counts
+    return count_classes(full_adjacency(graph), one_hot(graph, graph.nodes, classes))
 
 
 def one_hot(graph: Graph, nodes: Tensor, classes: int) -> Tensor:
